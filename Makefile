@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Kiwarp: the kernel module (through Kbuild) and the rdma-core provider (through CMake).
+# "make help" lists the targets and variables.
+
+BUILD := $(CURDIR)/build
+
+# The kernel to build for: the newest installed 6.12 headers, Debian's plain flavour first.
+kdirs-612 := $(wildcard /lib/modules/6.12.*/build /usr/src/linux-headers-6.12.*-amd64)
+kdirs-plain := $(foreach d,$(kdirs-612),$(if $(findstring -rt-,$(d))$(findstring -cloud-,$(d)),,$(d)))
+newest = $(shell printf '%s\n' $(1) | sort -V | tail -n 1)
+KDIR ?= $(call newest,$(or $(kdirs-plain),$(kdirs-612)))
+
+KVER = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
+FARM = $(BUILD)/module-$(KVER)
+
+HOST := $(BUILD)/host
+PROVIDER := libkiwarp-rdmav34.so
+CMAKE_FLAGS ?=
+BUILD_TYPE ?= RelWithDebInfo
+
+DESTDIR ?=
+PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
+DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
+
+.PHONY: all module provider host install install-module install-provider uninstall check clean help
+.DEFAULT_GOAL := all
+
+all: module provider
+
+need-kdir = $(if $(KVER),,$(error No kernel headers found in KDIR="$(KDIR)": install \
+	linux-headers-6.12-amd64 (scripts/setup does), or name a prepared kernel tree with KDIR=))
+
+# Objects go beside symbolic links to the sources, one folder for each kernel: the source tree
+# stays clean and builds for several kernels live side by side. The lock lets two runs of make
+# in one tree wait for each other.
+module:
+	$(call need-kdir)
+	@mkdir -p $(FARM)
+	+@flock $(FARM) $(MAKE) --no-print-directory module-locked
+
+.PHONY: module-locked
+module-locked:
+	@ln -sfn $(CURDIR)/Kbuild $(FARM)/Kbuild
+	@find kernel -name '*.[ch]' | while read -r f; do \
+		mkdir -p "$(FARM)/$${f%/*}" && ln -sfn "$(CURDIR)/$$f" "$(FARM)/$$f" || exit 1; done
+	@find $(FARM) -xtype l -delete
+	$(MAKE) -C $(KDIR) M=$(FARM) modules
+	@cmp -s $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko || cp $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko
+
+$(HOST)/build.ninja:
+	cmake -S . -B $(HOST) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) $(CMAKE_FLAGS)
+
+# The provider alone, and with it the host's tests.
+provider: $(HOST)/build.ninja
+	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-rdmav34
+	$(call copy-provider)
+
+host: $(HOST)/build.ninja
+	+@flock $(HOST) cmake --build $(HOST)
+	$(call copy-provider)
+
+define copy-provider
+	@so=$$(find $(HOST) -name $(PROVIDER) -print -quit) && \
+		{ cmp -s "$$so" $(BUILD)/$(PROVIDER) || cp "$$so" $(BUILD)/$(PROVIDER); }
+endef
+
+install: install-module install-provider
+
+install-module: module
+	$(MAKE) -C $(KDIR) M=$(FARM) INSTALL_MOD_DIR=extra \
+		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+
+install-provider: provider
+	install -D -m 644 $(BUILD)/$(PROVIDER) $(DESTDIR)$(PLUGIN_DIR)/$(PROVIDER)
+	install -d $(DESTDIR)$(dir $(DRIVER_CONF))
+	echo "driver kiwarp" > $(DESTDIR)$(DRIVER_CONF)
+
+uninstall:
+	$(call need-kdir)
+	rm -f $(DESTDIR)/lib/modules/$(KVER)/extra/kiwarp.ko*
+	rm -f $(DESTDIR)$(PLUGIN_DIR)/$(PROVIDER) $(DESTDIR)$(DRIVER_CONF)
+	$(if $(DESTDIR),,depmod $(KVER))
+
+check:
+	scripts/test
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@echo 'Targets:'
+	@echo '  all        build/kiwarp.ko and build/$(PROVIDER) (the default)'
+	@echo '  module     the kernel module alone'
+	@echo '  provider   the rdma-core provider alone'
+	@echo '  host       the provider, the host unit tests and the guest test programs'
+	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
+	@echo '  uninstall  take both away again'
+	@echo '  check      run every test (scripts/test)'
+	@echo '  clean      remove build/'
+	@echo 'Variables:'
+	@echo '  KDIR=DIR     the kernel to build for [$(KDIR)]'
+	@echo '  W=1 C=1      as for any kernel module: more warnings, sparse'
+	@echo '  ARCH=um      with a KDIR of User-Mode Linux'
+	@echo '  DESTDIR=DIR  install into a staging folder'
+	@echo '  BUILD_TYPE=  CMake build type of the host parts [$(BUILD_TYPE)]'
