@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * CRC32c of an FPDU (RFC 5044 section 4.4): the polynomial and octet order of
+ * iSCSI's digests.
+ *
+ *	crc = kw_crc32c(KW_CRC_SEED, part, n); ... for each part of the FPDU
+ *	kw_crc_put(field, crc);			   sender
+ *	ok = kw_crc_get(field) == crc;		   receiver
+ */
+#ifndef KW_WIRE_CRC_H
+#define KW_WIRE_CRC_H
+
+#include "wire/types.h"
+
+#define KW_CRC_SEED	0xffffffffU
+
+#ifdef __KERNEL__
+
+#include <linux/crc32c.h>
+
+/**
+ * kw_crc32c - extend a running CRC
+ * @crc: KW_CRC_SEED or what the preceding part gave
+ * @p: octets
+ * @n: how many, less than 2^32
+ *
+ * Context: any.
+ * Return: the running CRC, not inverted.
+ */
+static inline u32 kw_crc32c(u32 crc, const void *p, size_t n)
+{
+	return crc32c(crc, p, n);
+}
+
+#else
+
+#ifdef __cplusplus
+extern "C"
+#endif
+u32 kw_crc32c(u32 crc, const void *p, size_t n);
+
+#endif /* __KERNEL__ */
+
+/**
+ * kw_crc_put - finish a CRC and write the CRC field
+ * @dst: KW_MPA_CRC_LEN octets
+ * @crc: running CRC of everything in the FPDU before @dst
+ */
+static inline void kw_crc_put(u8 *dst, u32 crc)
+{
+	put_unaligned_le32(~crc, dst);
+}
+
+/**
+ * kw_crc_get - read a CRC field
+ * @src: KW_MPA_CRC_LEN octets
+ *
+ * Return: the running CRC that the FPDU's octets must have given.
+ */
+static inline u32 kw_crc_get(const u8 *src)
+{
+	return ~get_unaligned_le32(src);
+}
+
+#endif /* KW_WIRE_CRC_H */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * DDP segment headers (RFC 5041 section 4). On the data path, hence inline.
+ */
+#ifndef KW_WIRE_DDP_H
+#define KW_WIRE_DDP_H
+
+#include "wire/types.h"
+
+#define KW_DDP_CTRL_TAGGED	0x80
+#define KW_DDP_CTRL_LAST	0x40
+#define KW_DDP_CTRL_DV_MASK	0x03
+
+#define KW_DDP_VERSION		1
+
+#define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control octets */
+#define KW_DDP_TAGGED_LEN	14
+#define KW_DDP_UNTAGGED_LEN	18
+#define KW_DDP_HDR_MAX		KW_DDP_UNTAGGED_LEN
+
+/* Queue numbers of the untagged model (RFC 5040 section 5.1, RFC 7306). */
+#define KW_QN_SEND		0
+#define KW_QN_READ_REQ		1
+#define KW_QN_TERMINATE		2
+#define KW_QN_ATOMIC_RESP	3
+
+/**
+ * struct kw_ddp_hdr - a DDP segment header
+ * @tagged: T
+ * @last: L, last segment of its message
+ * @dv: DDP version, to be compared with KW_DDP_VERSION
+ * @rsvd_ulp_ctrl: the first octet of RsvdULP, RDMAP's control octet
+ * @stag: tagged only
+ * @to: tagged only: tagged offset
+ * @ulp_dword: untagged only: bits 8 to 39 of RsvdULP, RDMAP's Invalidate STag
+ * @qn: untagged only: queue number
+ * @msn: untagged only: message sequence number
+ * @mo: untagged only: message offset
+ */
+struct kw_ddp_hdr {
+	bool tagged;
+	bool last;
+	u8 dv;
+	u8 rsvd_ulp_ctrl;
+	u32 stag;
+	u64 to;
+	u32 ulp_dword;
+	u32 qn;
+	u32 msn;
+	u32 mo;
+};
+
+/**
+ * kw_ddp_hdr_len - length of a DDP header
+ * @first_octet: the header's first octet
+ *
+ * Return: KW_DDP_TAGGED_LEN or KW_DDP_UNTAGGED_LEN.
+ */
+static inline u32 kw_ddp_hdr_len(u8 first_octet)
+{
+	return first_octet & KW_DDP_CTRL_TAGGED ? KW_DDP_TAGGED_LEN :
+						  KW_DDP_UNTAGGED_LEN;
+}
+
+/**
+ * kw_ddp_parse - read a DDP header
+ * @p: kw_ddp_hdr_len(*@p) octets, in memory that nobody else writes to
+ * @h: result; the fields of the other model are left alone
+ *
+ * Nothing is checked: which error a wrong field gives depends on the queue
+ * pair's state (RFC 5041 section 7.1).
+ */
+static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
+{
+	u8 ctrl = p[0];
+
+	h->tagged = ctrl & KW_DDP_CTRL_TAGGED;
+	h->last = ctrl & KW_DDP_CTRL_LAST;
+	h->dv = ctrl & KW_DDP_CTRL_DV_MASK;
+	h->rsvd_ulp_ctrl = p[1];
+	if (h->tagged) {
+		h->stag = get_unaligned_be32(p + 2);
+		h->to = get_unaligned_be64(p + 6);
+	} else {
+		h->ulp_dword = get_unaligned_be32(p + 2);
+		h->qn = get_unaligned_be32(p + 6);
+		h->msn = get_unaligned_be32(p + 10);
+		h->mo = get_unaligned_be32(p + 14);
+	}
+}
+
+/**
+ * kw_ddp_put_tagged - write a tagged header
+ * @p: KW_DDP_TAGGED_LEN octets
+ * @last: last segment of the message
+ * @rdmap_ctrl: RDMAP's control octet
+ * @stag: STag
+ * @to: tagged offset of the segment's first octet
+ */
+static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
+				     u64 to)
+{
+	p[0] = KW_DDP_CTRL_TAGGED | KW_DDP_VERSION |
+	       (last ? KW_DDP_CTRL_LAST : 0);
+	p[1] = rdmap_ctrl;
+	put_unaligned_be32(stag, p + 2);
+	put_unaligned_be64(to, p + 6);
+}
+
+/**
+ * kw_ddp_put_untagged - write an untagged header
+ * @p: KW_DDP_UNTAGGED_LEN octets
+ * @last: last segment of the message
+ * @rdmap_ctrl: RDMAP's control octet
+ * @ulp_dword: Invalidate STag of a Send with Invalidate, else 0
+ * @qn: queue number
+ * @msn: message sequence number
+ * @mo: offset in the message of the segment's first octet
+ */
+static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
+				       u32 ulp_dword, u32 qn, u32 msn, u32 mo)
+{
+	p[0] = KW_DDP_VERSION | (last ? KW_DDP_CTRL_LAST : 0);
+	p[1] = rdmap_ctrl;
+	put_unaligned_be32(ulp_dword, p + 2);
+	put_unaligned_be32(qn, p + 6);
+	put_unaligned_be32(msn, p + 10);
+	put_unaligned_be32(mo, p + 14);
+}
+
+#endif /* KW_WIRE_DDP_H */

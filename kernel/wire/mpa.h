@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * MPA: start-up frames, FPDU sizes and markers (RFC 5044, RFC 6581).
+ */
+#ifndef KW_WIRE_MPA_H
+#define KW_WIRE_MPA_H
+
+#include "wire/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KW_MPA_KEY_LEN		16
+#define KW_MPA_FRAME_LEN	20	/* request or reply, without private data */
+#define KW_MPA_PD_MAX		512	/* private data, enhanced data included */
+#define KW_MPA_ENH_LEN		4	/* RFC 6581 section 9 */
+
+#define KW_MPA_HDR_LEN		2	/* ULPDU_Length */
+#define KW_MPA_CRC_LEN		4
+
+#define KW_MARKER_INTERVAL	512	/* octets of the stream, markers included */
+#define KW_MARKER_LEN		4
+
+#define KW_MULPDU_MIN		128
+#define KW_MULPDU_MAX		64768
+
+enum kw_mpa_kind {
+	KW_MPA_REQ,
+	KW_MPA_REP,
+};
+
+enum kw_mpa_err {
+	KW_MPA_BAD_KEY		= -1,	/* not MPA, or the wrong kind of frame */
+	KW_MPA_BAD_REV		= -2,	/* neither revision 1 nor 2 */
+	KW_MPA_BAD_PD_LEN	= -3,	/* over 512, or enhanced and under 4 */
+};
+
+/**
+ * struct kw_mpa_frame - an MPA request or reply frame
+ * @kind: enum kw_mpa_kind
+ * @rev: 1 or 2; after %KW_MPA_BAD_REV what the peer wrote
+ * @markers: M, the sender of the frame wants markers on what it receives
+ * @crc: C, the sender of the frame wants CRCs in both directions
+ * @reject: R, meaningful in a reply only
+ * @enhanced: S, the private data begin with enhanced data; revision 2 only
+ * @pd_len: octets of private data that follow, enhanced data included
+ */
+struct kw_mpa_frame {
+	u8 kind;
+	u8 rev;
+	bool markers;
+	bool crc;
+	bool reject;
+	bool enhanced;
+	u16 pd_len;
+};
+
+int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 expect_kind,
+		       struct kw_mpa_frame *out);
+size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f);
+
+#define KW_MPA_DEPTH_MASK	0x3fff
+#define KW_MPA_DEPTH_NONE	0x3fff	/* IRD or ORD is not negotiated */
+
+/**
+ * struct kw_mpa_enh - enhanced start-up data (RFC 6581)
+ * @p2p: A, the initiator sends a ready-to-receive FPDU first
+ * @rtr_send: B, a zero-length Send is offered (request) or chosen (reply)
+ * @rtr_write: C, a zero-length RDMA Write, likewise
+ * @rtr_read: D, a zero-length RDMA Read, likewise
+ * @ird: reads and atomics that the sender of the frame can serve at a time,
+ *	or %KW_MPA_DEPTH_NONE; 14 bits
+ * @ord: reads and atomics that it wants to have outstanding; likewise
+ */
+struct kw_mpa_enh {
+	bool p2p;
+	bool rtr_send;
+	bool rtr_write;
+	bool rtr_read;
+	u16 ird;
+	u16 ord;
+};
+
+void kw_mpa_enh_parse(const u8 *buf, struct kw_mpa_enh *out);
+size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh);
+
+u32 kw_mulpdu(u32 emss, bool markers);
+
+/**
+ * kw_fpdu_pad - octets of PAD in an FPDU (RFC 5044 section 4)
+ * @ulpdu_len: octets of the ULPDU
+ *
+ * Return: 0 to 3.
+ */
+static inline u32 kw_fpdu_pad(u32 ulpdu_len)
+{
+	return -(KW_MPA_HDR_LEN + ulpdu_len) & 3;
+}
+
+/**
+ * kw_fpdu_len - octets of an FPDU with header, PAD and CRC, without markers
+ * @ulpdu_len: octets of the ULPDU, at most 65535
+ *
+ * Return: the length, a multiple of four.
+ */
+static inline u32 kw_fpdu_len(u32 ulpdu_len)
+{
+	return KW_MPA_HDR_LEN + ulpdu_len + kw_fpdu_pad(ulpdu_len) +
+	       KW_MPA_CRC_LEN;
+}
+
+/*
+ * Markers. An offset counts octets of one direction of the TCP stream from the
+ * first octet after start-up, markers included. It may wrap at 2^32: the
+ * marker interval divides that.
+ */
+
+/**
+ * kw_marker_dist - octets from a place in the stream to the next marker
+ * @off: offset in the stream
+ *
+ * Return: 0 (a marker begins at @off) to 511.
+ */
+static inline u32 kw_marker_dist(u32 off)
+{
+	return -off & (KW_MARKER_INTERVAL - 1);
+}
+
+/**
+ * kw_marker_put - write a marker
+ * @buf: KW_MARKER_LEN octets
+ * @fpduptr: octets from the start of the FPDU to the marker, 0 when the marker
+ *	stands between two FPDUs
+ */
+static inline void kw_marker_put(u8 *buf, u16 fpduptr)
+{
+	put_unaligned_be16(0, buf);
+	put_unaligned_be16(fpduptr, buf + 2);
+}
+
+/**
+ * kw_marker_get - read a marker's FPDUPTR
+ * @buf: KW_MARKER_LEN octets
+ *
+ * The first half is reserved and not checked; the low two bits of the pointer
+ * are ignored on receive (RFC 5044 section 4.3).
+ *
+ * Return: octets from the start of the FPDU to the marker.
+ */
+static inline u16 kw_marker_get(const u8 *buf)
+{
+	return get_unaligned_be16(buf + 2) & 0xfffc;
+}
+
+u32 kw_markers_in(u32 off, u32 len);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KW_WIRE_MPA_H */

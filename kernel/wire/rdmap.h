@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * RDMAP: opcodes and message bodies (RFC 5040 section 4, RFC 7306 sections 4
+ * and 5).
+ */
+#ifndef KW_WIRE_RDMAP_H
+#define KW_WIRE_RDMAP_H
+
+#include "wire/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kw_rdmap_opcode {
+	KW_RDMAP_WRITE		= 0,
+	KW_RDMAP_READ_REQ	= 1,
+	KW_RDMAP_READ_RESP	= 2,
+	KW_RDMAP_SEND		= 3,
+	KW_RDMAP_SEND_INV	= 4,
+	KW_RDMAP_SEND_SE	= 5,
+	KW_RDMAP_SEND_SE_INV	= 6,
+	KW_RDMAP_TERMINATE	= 7,
+	KW_RDMAP_IMM		= 8,
+	KW_RDMAP_IMM_SE		= 9,
+	KW_RDMAP_ATOMIC_REQ	= 10,
+	KW_RDMAP_ATOMIC_RESP	= 11,
+	KW_RDMAP_NR_OPS		= 16,	/* what four bits can say */
+};
+
+#define KW_RDMAP_VERSION	1
+
+/* The control octet of a message with opcode @op. */
+#define KW_RDMAP_CTRL(op)	((u8)(KW_RDMAP_VERSION << 6 | (op)))
+
+/**
+ * kw_rdmap_op - opcode of an RDMAP control octet
+ * @ctrl: the octet
+ *
+ * Return: 0 to 15, an index of kw_rdmap_ops.
+ */
+static inline u8 kw_rdmap_op(u8 ctrl)
+{
+	return ctrl & 0x0f;
+}
+
+/**
+ * kw_rdmap_rv - RDMAP version of a control octet
+ * @ctrl: the octet
+ *
+ * Return: 0 to 3; only KW_RDMAP_VERSION is valid.
+ */
+static inline u8 kw_rdmap_rv(u8 ctrl)
+{
+	return ctrl >> 6;
+}
+
+#define KW_READ_REQ_LEN		28
+#define KW_ATOMIC_REQ_LEN	52
+#define KW_ATOMIC_RESP_LEN	12
+#define KW_IMM_LEN		8
+
+/**
+ * struct kw_rdmap_op_info - what an opcode demands of its message
+ * @valid: the opcode is defined
+ * @tagged: it uses the tagged model
+ * @qn: queue number if it uses the untagged model
+ * @body_len: octets of the DDP message, 0 if any number will do
+ */
+struct kw_rdmap_op_info {
+	bool valid;
+	bool tagged;
+	u8 qn;
+	u8 body_len;
+};
+
+extern const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS];
+
+/**
+ * struct kw_read_req - body of an RDMA Read Request
+ * @sink_stag: STag of the requester's buffer
+ * @size: octets to read
+ * @sink_to: tagged offset in the requester's buffer
+ * @src_stag: STag of the responder's buffer
+ * @src_to: tagged offset in the responder's buffer
+ */
+struct kw_read_req {
+	u32 sink_stag;
+	u32 size;
+	u64 sink_to;
+	u32 src_stag;
+	u64 src_to;
+};
+
+void kw_read_req_parse(const u8 *buf, struct kw_read_req *out);
+size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req);
+
+enum kw_atomic_op {
+	KW_ATOMIC_FETCH_ADD	= 0,
+	KW_ATOMIC_CMP_SWAP	= 2,
+};
+
+/**
+ * struct kw_atomic_req - body of an Atomic Request
+ * @op: enum kw_atomic_op, or another of 0 to 15 that the peer wrote
+ * @req_id: returned in the response
+ * @stag: STag of the responder's buffer
+ * @to: tagged offset of the 8 octets to change
+ * @add_swap: value to add or to store
+ * @add_swap_mask: bits of it that take part
+ * @compare: value to compare with
+ * @compare_mask: bits of it that take part
+ */
+struct kw_atomic_req {
+	u8 op;
+	u32 req_id;
+	u32 stag;
+	u64 to;
+	u64 add_swap;
+	u64 add_swap_mask;
+	u64 compare;
+	u64 compare_mask;
+};
+
+void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out);
+size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req);
+
+/**
+ * struct kw_atomic_resp - body of an Atomic Response
+ * @req_id: of the request that it answers
+ * @orig: value before the operation
+ */
+struct kw_atomic_resp {
+	u32 req_id;
+	u64 orig;
+};
+
+void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out);
+size_t kw_atomic_resp_build(u8 *buf, const struct kw_atomic_resp *resp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KW_WIRE_RDMAP_H */

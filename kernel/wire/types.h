@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Integer types, unaligned big-endian access and memory functions for wire/.
+ *
+ * wire/ is built into the module, into host unit tests and into fuzzers. This
+ * is the only file of it that knows which; everything else uses the kernel's
+ * names, which this file supplies on hosts.
+ */
+#ifndef KW_WIRE_TYPES_H
+#define KW_WIRE_TYPES_H
+
+#ifdef __KERNEL__
+
+#include <linux/string.h>
+#include <linux/types.h>
+/* Linux 6.12 moved this header out of asm/. */
+#if __has_include("linux/unaligned.h")
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+#else /* !__KERNEL__ */
+
+#ifdef __cplusplus
+#include <cstddef>
+#include <cstring>
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#endif
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+static inline u16 get_unaligned_be16(const void *p)
+{
+	const u8 *b = (const u8 *)p;
+
+	return (u16)(b[0] << 8 | b[1]);
+}
+
+static inline u32 get_unaligned_be32(const void *p)
+{
+	const u8 *b = (const u8 *)p;
+
+	return (u32)get_unaligned_be16(b) << 16 | get_unaligned_be16(b + 2);
+}
+
+static inline u64 get_unaligned_be64(const void *p)
+{
+	const u8 *b = (const u8 *)p;
+
+	return (u64)get_unaligned_be32(b) << 32 | get_unaligned_be32(b + 4);
+}
+
+static inline u32 get_unaligned_le32(const void *p)
+{
+	const u8 *b = (const u8 *)p;
+
+	return (u32)b[3] << 24 | (u32)b[2] << 16 | (u32)b[1] << 8 | b[0];
+}
+
+static inline void put_unaligned_be16(u16 v, void *p)
+{
+	u8 *b = (u8 *)p;
+
+	b[0] = (u8)(v >> 8);
+	b[1] = (u8)v;
+}
+
+static inline void put_unaligned_be32(u32 v, void *p)
+{
+	u8 *b = (u8 *)p;
+
+	put_unaligned_be16((u16)(v >> 16), b);
+	put_unaligned_be16((u16)v, b + 2);
+}
+
+static inline void put_unaligned_be64(u64 v, void *p)
+{
+	u8 *b = (u8 *)p;
+
+	put_unaligned_be32((u32)(v >> 32), b);
+	put_unaligned_be32((u32)v, b + 4);
+}
+
+static inline void put_unaligned_le32(u32 v, void *p)
+{
+	u8 *b = (u8 *)p;
+
+	b[0] = (u8)v;
+	b[1] = (u8)(v >> 8);
+	b[2] = (u8)(v >> 16);
+	b[3] = (u8)(v >> 24);
+}
+
+#endif /* __KERNEL__ */
+
+#endif /* KW_WIRE_TYPES_H */
