@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The contract between kiwarp.ko and its rdma-core provider.
+ *
+ * Both sides include this file: the module as C11, the provider as C++20.
+ * Every structure has fixed-width members, no implicit padding and a size
+ * that is asserted, so that 32- and 64-bit user space agree with the kernel.
+ *
+ * Queues are rings in memory that the kernel allocates and user space maps.
+ * Each ring starts with a control page (struct kiwarp_ring_ctrl for queue
+ * pairs' rings, struct kiwarp_cq_ctrl for completion queues); the entries
+ * start at KIWARP_RING_ENTRIES_OFF. All indices run freely modulo 2^32; the
+ * slot of index i is i & (entries - 1), where entries is a power of two.
+ *
+ * Neither side trusts the other's indices: whatever user space writes can
+ * only harm its own queue pair.
+ */
+#ifndef KIWARP_ABI_H
+#define KIWARP_ABI_H
+
+#include <linux/types.h>
+
+/* Bumped whenever a structure below changes incompatibly. */
+#define KIWARP_ABI_VERSION 1
+
+/* The id that marks the kernel's ioctls as this driver's; see rdma_driver_id. */
+#define KIWARP_DRIVER_ID 0x4b57
+
+#define KIWARP_MAX_SGE 16
+#define KIWARP_MAX_INLINE 256
+#define KIWARP_MAX_QP_WR 16384
+#define KIWARP_MAX_CQE (1 << 20)
+
+/* Entries follow the control structure at this offset in each mapped ring. */
+#define KIWARP_RING_ENTRIES_OFF 256
+
+/* Capability bits in struct kiwarp_alloc_ucontext_resp.caps; none is defined yet. */
+
+struct kiwarp_alloc_ucontext_resp {
+	__u32 abi_version;
+	__u32 caps;
+	__u32 max_inline;
+	__u32 max_sge;
+};
+
+struct kiwarp_create_cq_resp {
+	__u32 cq_id;
+	__u32 entries;		/* power of two, at least what was asked for */
+	__aligned_u64 ring_key;	/* mmap offset of the ring */
+	__aligned_u64 ring_size;	/* octets to map */
+};
+
+struct kiwarp_create_qp_resp {
+	__u32 qp_id;
+	__u32 sq_entries;	/* power of two */
+	__u32 sq_stride;	/* octets from one SQE to the next */
+	__u32 rq_entries;	/* power of two */
+	__u32 rq_stride;	/* octets from one RQE to the next */
+	__u32 max_inline;
+	__aligned_u64 sq_key;
+	__aligned_u64 sq_size;
+	__aligned_u64 rq_key;
+	__aligned_u64 rq_size;
+};
+
+/* Where the kernel says what state a queue pair is in: struct kiwarp_ring_ctrl.state. */
+enum kiwarp_qp_state {
+	KIWARP_QPS_RESET = 0,
+	KIWARP_QPS_INIT = 1,
+	KIWARP_QPS_RTS = 2,
+	KIWARP_QPS_CLOSING = 3,
+	KIWARP_QPS_TERMINATE = 4,
+	KIWARP_QPS_ERROR = 5,
+};
+
+/*
+ * Control part of a send or receive ring.
+ *
+ * Posting: write the entries, then store producer with release semantics.
+ * SQ: then ring the doorbell (a POST_SEND command without work requests).
+ * RQ: then a full fence, read state, and ring the doorbell (a POST_RECV
+ * command without work requests) only if it says KIWARP_QPS_ERROR or
+ * KIWARP_QPS_TERMINATE, so that the kernel flushes what was posted.
+ */
+struct kiwarp_ring_ctrl {
+	__u32 producer;		/* written by user space */
+	__u32 rsvd0[15];
+	__u32 consumer;		/* written by the kernel: entries taken off the ring */
+	__u32 state;		/* written by the kernel: enum kiwarp_qp_state */
+	__u32 rsvd1[14];
+};
+
+/* Bits of struct kiwarp_cq_ctrl.armed */
+#define KIWARP_CQ_ARM_SOLICITED 0x1
+#define KIWARP_CQ_ARM_ANY 0x2
+
+/*
+ * Control part of a completion ring.
+ *
+ * The kernel stores producer with release semantics after the entries, then
+ * a full fence, then reads armed; when a bit that fits is set it exchanges
+ * armed with 0 and raises the event. User space arms by an atomic OR followed
+ * by a full fence; entries that came before arming are found by polling again.
+ */
+struct kiwarp_cq_ctrl {
+	__u32 producer;		/* written by the kernel */
+	__u32 rsvd0[15];
+	__u32 consumer;		/* written by user space: entries polled */
+	__u32 rsvd1[15];
+	__u32 armed;		/* KIWARP_CQ_ARM_*: set by user space, cleared by the kernel */
+	__u32 rsvd2[15];
+};
+
+enum kiwarp_opcode {
+	KIWARP_OP_SEND = 0,
+	KIWARP_OP_SEND_INV = 1,	/* Send with Invalidate: invalidates the peer's STag in inv_stag */
+	KIWARP_OP_WRITE = 2,
+	KIWARP_OP_READ = 3,
+	KIWARP_OP_READ_INV = 4,	/* kernel consumers only: Read, then invalidate the local sink STag */
+	KIWARP_OP_LOCAL_INV = 5,	/* kernel consumers only */
+	KIWARP_OP_REG_MR = 6,	/* kernel consumers only */
+	KIWARP_OP_RECV = 7,	/* in completions only */
+};
+
+/* Bits of struct kiwarp_sqe.flags */
+#define KIWARP_SQE_SIGNALED 0x1
+#define KIWARP_SQE_SOLICITED 0x2
+#define KIWARP_SQE_FENCE 0x4
+#define KIWARP_SQE_INLINE 0x8
+
+struct kiwarp_sge {
+	__aligned_u64 addr;
+	__u32 length;
+	__u32 lkey;
+};
+
+/*
+ * Send queue entry: this header, then num_sge struct kiwarp_sge or, with
+ * KIWARP_SQE_INLINE, inline_len octets of payload. sq_stride has room for
+ * the larger of the two that the queue pair was created with.
+ */
+struct kiwarp_sqe {
+	__aligned_u64 wr_id;
+	__u8 opcode;		/* enum kiwarp_opcode */
+	__u8 flags;		/* KIWARP_SQE_* */
+	__u16 num_sge;		/* 0 with KIWARP_SQE_INLINE */
+	__u32 inline_len;
+	__aligned_u64 remote_addr;
+	__u32 rkey;
+	__u32 inv_stag;
+	__aligned_u64 rsvd[2];	/* zero; room for immediates and atomics */
+};
+
+/* Receive queue entry: this header, then num_sge struct kiwarp_sge. */
+struct kiwarp_rqe {
+	__aligned_u64 wr_id;
+	__u32 num_sge;
+	__u32 rsvd;
+};
+
+/* Values of struct kiwarp_cqe.status: those of enum ibv_wc_status. */
+#define KIWARP_CQE_SUCCESS 0
+
+/* Bits of struct kiwarp_cqe.flags */
+#define KIWARP_CQE_WITH_INV 0x1	/* inv_stag says which STag the peer invalidated */
+#define KIWARP_CQE_SOLICITED 0x2
+
+struct kiwarp_cqe {
+	__aligned_u64 wr_id;
+	__u8 opcode;		/* enum kiwarp_opcode */
+	__u8 flags;		/* KIWARP_CQE_* */
+	__u16 status;		/* enum ibv_wc_status */
+	__u32 byte_len;
+	__u32 qp_id;
+	/*
+	 * Index, on the send ring or (KIWARP_OP_RECV) on the receive ring,
+	 * after the entry that this completes: all entries before it are free.
+	 */
+	__u32 wqe_index;
+	__u32 inv_stag;
+	__u32 vendor_err;
+};
+
+#ifdef __cplusplus
+#define KIWARP_ASSERT(c) static_assert(c, #c)
+#else
+#define KIWARP_ASSERT(c) _Static_assert(c, #c)
+#endif
+
+KIWARP_ASSERT(sizeof(struct kiwarp_alloc_ucontext_resp) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_create_cq_resp) == 24);
+KIWARP_ASSERT(sizeof(struct kiwarp_create_qp_resp) == 56);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_create_qp_resp, sq_key) == 24);
+KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) == 128);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_ring_ctrl, consumer) == 64);
+KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) == 192);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_cq_ctrl, armed) == 128);
+KIWARP_ASSERT(sizeof(struct kiwarp_sge) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_sqe) == 48);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, remote_addr) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_rqe) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_cqe) == 32);
+KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) <= KIWARP_RING_ENTRIES_OFF);
+KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) <= KIWARP_RING_ENTRIES_OFF);
+
+#undef KIWARP_ASSERT
+
+#endif /* KIWARP_ABI_H */
