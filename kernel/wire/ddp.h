@@ -18,7 +18,7 @@
 #define KW_DDP_UNTAGGED_LEN	18
 #define KW_DDP_HDR_MAX		KW_DDP_UNTAGGED_LEN
 
-/* Queue numbers of the untagged model (RFC 5040 section 5.1, RFC 7306). */
+/* Queue numbers of the untagged model (RFC 5040 section 4, RFC 7306). */
 #define KW_QN_SEND		0
 #define KW_QN_READ_REQ		1
 #define KW_QN_TERMINATE		2

@@ -88,7 +88,7 @@ size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh);
 u32 kw_mulpdu(u32 emss, bool markers);
 
 /**
- * kw_fpdu_pad - octets of PAD in an FPDU (RFC 5044 section 4)
+ * kw_fpdu_pad - octets of PAD in an FPDU (RFC 5044 section 4.1)
  * @ulpdu_len: octets of the ULPDU
  *
  * Return: 0 to 3.
@@ -144,7 +144,7 @@ static inline void kw_marker_put(u8 *buf, u16 fpduptr)
  * @buf: KW_MARKER_LEN octets
  *
  * The first half is reserved and not checked; the low two bits of the pointer
- * are ignored on receive (RFC 5044 section 4.3).
+ * are ignored on receive (RFC 5044 section 4.2).
  *
  * Return: octets from the start of the FPDU to the marker.
  */

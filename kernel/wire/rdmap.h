@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * RDMAP: opcodes and message bodies (RFC 5040 section 4, RFC 7306 sections 4
- * and 5).
+ * RDMAP: opcodes and message bodies (RFC 5040 section 4, RFC 7306).
  */
 #ifndef KW_WIRE_RDMAP_H
 #define KW_WIRE_RDMAP_H

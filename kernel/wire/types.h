@@ -11,6 +11,7 @@
 
 #ifdef __KERNEL__
 
+#include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/types.h>
 /* Linux 6.12 moved this header out of asm/. */
@@ -30,6 +31,8 @@
 #include <stddef.h>
 #include <string.h>
 #endif
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 typedef unsigned char u8;
 typedef unsigned short u16;

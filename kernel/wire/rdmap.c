@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * RDMAP: the table of opcodes and the bodies of requests and responses.
+ */
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+
+const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
+	[KW_RDMAP_WRITE] = { .valid = true, .tagged = true },
+	[KW_RDMAP_READ_REQ] = { .valid = true, .qn = KW_QN_READ_REQ,
+				.body_len = KW_READ_REQ_LEN },
+	[KW_RDMAP_READ_RESP] = { .valid = true, .tagged = true },
+	[KW_RDMAP_SEND] = { .valid = true, .qn = KW_QN_SEND },
+	[KW_RDMAP_SEND_INV] = { .valid = true, .qn = KW_QN_SEND },
+	[KW_RDMAP_SEND_SE] = { .valid = true, .qn = KW_QN_SEND },
+	[KW_RDMAP_SEND_SE_INV] = { .valid = true, .qn = KW_QN_SEND },
+	[KW_RDMAP_TERMINATE] = { .valid = true, .qn = KW_QN_TERMINATE },
+	[KW_RDMAP_IMM] = { .valid = true, .qn = KW_QN_SEND,
+			   .body_len = KW_IMM_LEN },
+	[KW_RDMAP_IMM_SE] = { .valid = true, .qn = KW_QN_SEND,
+			      .body_len = KW_IMM_LEN },
+	[KW_RDMAP_ATOMIC_REQ] = { .valid = true, .qn = KW_QN_READ_REQ,
+				  .body_len = KW_ATOMIC_REQ_LEN },
+	[KW_RDMAP_ATOMIC_RESP] = { .valid = true, .qn = KW_QN_ATOMIC_RESP,
+				   .body_len = KW_ATOMIC_RESP_LEN },
+};
+
+/**
+ * kw_read_req_parse - read the body of an RDMA Read Request (RFC 5040, 4.4)
+ * @buf: KW_READ_REQ_LEN octets, in memory that nobody else writes to
+ * @out: result, nothing of it checked
+ *
+ * Context: any.
+ */
+void kw_read_req_parse(const u8 *buf, struct kw_read_req *out)
+{
+	out->sink_stag = get_unaligned_be32(buf);
+	out->sink_to = get_unaligned_be64(buf + 4);
+	out->size = get_unaligned_be32(buf + 12);
+	out->src_stag = get_unaligned_be32(buf + 16);
+	out->src_to = get_unaligned_be64(buf + 20);
+}
+
+/**
+ * kw_read_req_build - write the body of an RDMA Read Request
+ * @buf: KW_READ_REQ_LEN octets
+ * @req: the request
+ *
+ * Context: any.
+ * Return: octets written.
+ */
+size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
+{
+	put_unaligned_be32(req->sink_stag, buf);
+	put_unaligned_be64(req->sink_to, buf + 4);
+	put_unaligned_be32(req->size, buf + 12);
+	put_unaligned_be32(req->src_stag, buf + 16);
+	put_unaligned_be64(req->src_to, buf + 20);
+	return KW_READ_REQ_LEN;
+}
+
+/**
+ * kw_atomic_req_parse - read the body of an Atomic Request (RFC 7306)
+ * @buf: KW_ATOMIC_REQ_LEN octets, in memory that nobody else writes to
+ * @out: result, nothing of it checked
+ *
+ * Context: any.
+ */
+void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out)
+{
+	out->op = buf[3] & 0x0f;
+	out->req_id = get_unaligned_be32(buf + 4);
+	out->stag = get_unaligned_be32(buf + 8);
+	out->to = get_unaligned_be64(buf + 12);
+	out->add_swap = get_unaligned_be64(buf + 20);
+	out->add_swap_mask = get_unaligned_be64(buf + 28);
+	out->compare = get_unaligned_be64(buf + 36);
+	out->compare_mask = get_unaligned_be64(buf + 44);
+}
+
+/**
+ * kw_atomic_req_build - write the body of an Atomic Request
+ * @buf: KW_ATOMIC_REQ_LEN octets
+ * @req: the request
+ *
+ * Context: any.
+ * Return: octets written.
+ */
+size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
+{
+	put_unaligned_be32(req->op & 0x0f, buf);
+	put_unaligned_be32(req->req_id, buf + 4);
+	put_unaligned_be32(req->stag, buf + 8);
+	put_unaligned_be64(req->to, buf + 12);
+	put_unaligned_be64(req->add_swap, buf + 20);
+	put_unaligned_be64(req->add_swap_mask, buf + 28);
+	put_unaligned_be64(req->compare, buf + 36);
+	put_unaligned_be64(req->compare_mask, buf + 44);
+	return KW_ATOMIC_REQ_LEN;
+}
+
+/**
+ * kw_atomic_resp_parse - read the body of an Atomic Response (RFC 7306)
+ * @buf: KW_ATOMIC_RESP_LEN octets, in memory that nobody else writes to
+ * @out: result
+ *
+ * Context: any.
+ */
+void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out)
+{
+	out->req_id = get_unaligned_be32(buf);
+	out->orig = get_unaligned_be64(buf + 4);
+}
+
+/**
+ * kw_atomic_resp_build - write the body of an Atomic Response
+ * @buf: KW_ATOMIC_RESP_LEN octets
+ * @resp: the response
+ *
+ * Context: any.
+ * Return: octets written.
+ */
+size_t kw_atomic_resp_build(u8 *buf, const struct kw_atomic_resp *resp)
+{
+	put_unaligned_be32(resp->req_id, buf);
+	put_unaligned_be64(resp->orig, buf + 4);
+	return KW_ATOMIC_RESP_LEN;
+}
