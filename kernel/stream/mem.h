@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Registered memory as the data path sees it.
+ *
+ * A region is a list of extents, each contiguous in the kernel's direct map
+ * (the module depends on 64BIT, so pinned pages always have an address), so
+ * that a copy runs to the end of an extent and not to the end of a page.
+ *
+ * Lifetime: the owner removes the region from its table, then waits with
+ * synchronize_srcu() on the domain that every data-path pass holds, then
+ * frees it. The data path therefore takes no reference per segment.
+ */
+#ifndef KW_STREAM_MEM_H
+#define KW_STREAM_MEM_H
+
+#include <linux/types.h>
+
+/**
+ * struct kw_extent - octets that are contiguous in kernel address space
+ * @off: offset of the first octet from the start of the region
+ * @va: kernel address of that octet
+ */
+struct kw_extent {
+	u64 off;
+	u8 *va;
+};
+
+/**
+ * struct kw_mem - a registered region
+ * @stag: index and key, as in lkey and rkey
+ * @access: IB_ACCESS_* bits
+ * @pd: identity of the protection domain; compared, never followed
+ * @base: address (iova, and Tagged Offset) of the first octet
+ * @len: octets
+ * @valid: false once invalidated; read without a lock, written once
+ * @nr_ext: entries of @ext
+ * @ext: extents by ascending offset, the first at offset 0
+ */
+struct kw_mem {
+	u32 stag;
+	u32 access;
+	const void *pd;
+	u64 base;
+	u64 len;
+	bool valid;
+	u32 nr_ext;
+	struct kw_extent *ext;
+};
+
+u8 *kw_mem_at(const struct kw_mem *mem, u64 off, u64 *run);
+
+/**
+ * kw_mem_covers() - whether a range of addresses lies within a region
+ * @mem: the region
+ * @addr: first octet's address
+ * @len: octets; may be 0
+ *
+ * Return: true if every octet of the range is in the region; never true for
+ * a range that wraps past 2^64.
+ */
+static inline bool kw_mem_covers(const struct kw_mem *mem, u64 addr, u64 len)
+{
+	u64 off = addr - mem->base;
+
+	return addr >= mem->base && off <= mem->len && len <= mem->len - off;
+}
+
+#endif /* KW_STREAM_MEM_H */

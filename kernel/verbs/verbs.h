@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The RDMA objects: who owns what, and how long it lives.
+ *
+ * - struct kw_device lives as long as the ib_device; every object below holds
+ *   the ib_device through the RDMA core.
+ * - struct kw_mr is found through kw_device.mems. Whoever looks one up stays
+ *   inside kw_device.mem_srcu; dereg erases, waits for the domain, frees.
+ * - struct kw_qp has a kref: one for the verbs object, one for each of the
+ *   connection manager's and the stream's uses. destroy_qp waits for the last.
+ * - struct kw_cq outlives its queue pairs (the RDMA core counts them).
+ *
+ * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
+ * kw_qp.lock and kw_cq.lock are taken with interrupts off, because kernel
+ * consumers post and poll from any context.
+ */
+#ifndef KW_VERBS_H
+#define KW_VERBS_H
+
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/netdevice.h>
+#include <linux/srcu.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/iw_cm.h>
+
+#include <rdma/kiwarp-abi.h>
+
+#include "stream/mem.h"
+#include "stream/stream.h"
+
+/* What the device offers; kw_query_device() reports it and create calls enforce it. */
+#define KW_MAX_QP		(1 << 17)
+#define KW_MAX_CQ		(1 << 17)
+#define KW_MAX_MR		(1 << 20)
+#define KW_MAX_PD		(1 << 17)
+#define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
+#define KW_MAX_MR_SIZE		(~0ULL)
+
+/* Everything counted, per device; names for rdma statistic are in counters.c. */
+enum kw_counter {
+	KW_CNT_RX_FPDUS,
+	KW_CNT_RX_OCTETS,
+	KW_CNT_TX_FPDUS,
+	KW_CNT_TX_OCTETS,
+	KW_CNT_RX_CRC_ERRORS,
+	KW_CNT_RX_MARKER_ERRORS,
+	KW_CNT_RX_DDP_ERRORS,
+	KW_CNT_RX_RDMAP_ERRORS,
+	KW_CNT_RX_DROPPED,		/* FPDUs dropped after an error */
+	KW_CNT_TERM_SENT,
+	KW_CNT_TERM_RECEIVED,
+	KW_CNT_CONN_ESTABLISHED,
+	KW_CNT_CONN_ACCEPTED,
+	KW_CNT_CONN_REJECTED,
+	KW_CNT_CONN_REFUSED,		/* by the peer */
+	KW_CNT_CONN_TIMEOUTS,
+	KW_CNT_CONN_BAD_START,		/* no valid MPA start-up frame */
+	KW_CNT_CONN_RESET,
+	KW_CNT_CQ_OVERFLOWS,
+	KW_CNT_TX_NO_MEMORY,		/* retried later */
+	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */
+	KW_NR_COUNTERS,
+};
+
+/**
+ * struct kw_settings - what an administrator can choose, per device
+ * @mpa_rev: revision asked for first: 2, or 1
+ * @crc: ask for CRC32C
+ * @p2p: offer the peer-to-peer model (RTR) when connecting
+ * @start_timeout_ms: bound on each step of MPA start-up
+ *
+ * A change concerns later connections only.
+ */
+struct kw_settings {
+	u8 mpa_rev;
+	bool crc;
+	bool p2p;
+	u32 start_timeout_ms;
+};
+
+struct kw_device {
+	struct ib_device ib;
+	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
+	struct srcu_struct mem_srcu;
+	struct xarray mems;		/* STag index -> struct kw_mr */
+	struct xarray qps;		/* QP number -> struct kw_qp */
+	u32 next_qpn;
+	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
+	struct kw_settings settings;
+	atomic64_t counters[KW_NR_COUNTERS];
+};
+
+struct kw_ucontext {
+	struct ib_ucontext ib;
+};
+
+struct kw_pd {
+	struct ib_pd ib;
+};
+
+struct kw_mr {
+	struct ib_mr ib;
+	struct kw_mem mem;
+	struct ib_umem *umem;
+};
+
+/**
+ * struct kw_ring - a control structure and entries, shared with user space or not
+ * @mem: vmalloc_user() memory: control, then entries at KIWARP_RING_ENTRIES_OFF
+ * @size: octets, whole pages
+ * @stride: octets from one entry to the next
+ * @mask: entries - 1
+ * @mmap: how user space maps it; NULL for kernel consumers
+ */
+struct kw_ring {
+	void *mem;
+	size_t size;
+	u32 stride;
+	u32 mask;
+	struct rdma_user_mmap_entry *mmap;
+};
+
+static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
+{
+	return r->mem + KIWARP_RING_ENTRIES_OFF +
+	       (size_t)(index & r->mask) * r->stride;
+}
+
+/* ring.c */
+int kw_ring_alloc(struct kw_ring *r, u32 entries, u32 stride,
+		  struct ib_ucontext *uctx);
+void kw_ring_free(struct kw_ring *r);
+static inline u64 kw_ring_key(const struct kw_ring *r)
+{
+	return r->mmap ? rdma_user_mmap_get_offset(r->mmap) : 0;
+}
+
+/**
+ * struct kw_cq - completion queue
+ * @lock: producers; kernel consumers' polling and arming too
+ * @producer: next index to write; the ring's own copy is never read back
+ * @consumer: kernel consumers' next index to poll
+ * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
+ * @overflow: set once an entry was lost; the queue is dead from then on
+ */
+struct kw_cq {
+	struct ib_cq ib;
+	spinlock_t lock;
+	struct kw_ring ring;
+	u32 producer;
+	u32 consumer;
+	u32 armed;
+	bool overflow;
+	struct work_struct overflow_work;
+};
+
+/* cq.c */
+void kw_cq_post(struct kw_cq *cq, const struct kiwarp_cqe *cqe);
+void kw_cq_notify(struct kw_cq *cq, bool solicited);
+
+/* mr.c */
+struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag);
+
+/**
+ * struct kw_sq_track - what must be known of a send WQE until it completes
+ * @wr_id: of the work request
+ * @len: octets, for the completion
+ * @status: enum ib_wc_status, once @done
+ * @opcode: enum kiwarp_opcode
+ * @flags: KIWARP_SQE_*
+ * @done: finished, waiting for earlier ones: completions are in posting order
+ */
+struct kw_sq_track {
+	u64 wr_id;
+	u32 len;
+	u16 status;
+	u8 opcode;
+	u8 flags;
+	bool done;
+};
+
+/**
+ * struct kw_cm_link - how a queue pair tells its connection manager
+ * @closed: the stream is over; status 0 or -errno. Called once, process context
+ */
+struct kw_cm_link {
+	void (*closed)(void *ctx, int status);
+	void *ctx;
+};
+
+/**
+ * struct kw_qp - RC queue pair
+ * @lock: state, SQ tracking, ring consumers when no stream runs
+ * @state: enum kiwarp_qp_state
+ * @sq_next: next SQE to take off the ring
+ * @sq_done: oldest SQE not yet completed
+ * @sq_track: sq_entries of them, by index & mask
+ * @rq_next: next RQE to take off the ring
+ * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ */
+struct kw_qp {
+	struct ib_qp ib;
+	struct kw_device *dev;
+	struct kref ref;
+	struct completion freed;
+	spinlock_t lock;
+	u8 state;
+	bool user;
+	bool sq_sig_all;
+	u32 access;
+
+	struct kw_cq *scq;
+	struct kw_cq *rcq;
+	struct kw_ring sq;
+	struct kw_ring rq;
+	u32 sq_next;
+	u32 sq_done;
+	u32 sq_post;			/* kernel consumers' producer */
+	struct kw_sq_track *sq_track;
+	u32 rq_next;
+	u32 rq_done;
+	u32 rq_post;			/* kernel consumers' producer */
+	spinlock_t sq_post_lock;
+	spinlock_t rq_post_lock;
+	struct ib_qp_init_attr init;	/* caps as granted */
+	u32 max_ird, max_ord;		/* asked for by modify_qp; 0: device's limit */
+	bool scq_dirty, rcq_dirty;	/* entries posted since the last notification */
+	bool scq_solicited, rcq_solicited;
+
+	struct kw_cm_link cm;
+	struct kw_stream stream;
+};
+
+static inline struct kw_device *kw_dev(struct ib_device *ib)
+{
+	return container_of(ib, struct kw_device, ib);
+}
+
+static inline struct kw_qp *kw_qp(struct ib_qp *ib)
+{
+	return container_of(ib, struct kw_qp, ib);
+}
+
+static inline struct kw_cq *kw_cq(struct ib_cq *ib)
+{
+	return container_of(ib, struct kw_cq, ib);
+}
+
+static inline struct kw_mr *kw_mr(struct ib_mr *ib)
+{
+	return container_of(ib, struct kw_mr, ib);
+}
+
+static inline void kw_count(struct kw_device *dev, enum kw_counter c)
+{
+	atomic64_inc(&dev->counters[c]);
+}
+
+static inline void kw_count_add(struct kw_device *dev, enum kw_counter c, u64 n)
+{
+	atomic64_add(n, &dev->counters[c]);
+}
+
+/* device.c: the operations table and registration, used by main.c */
+struct kw_device *kw_device_create(const char *name, struct net_device *netdev);
+
+/* qp.c: called by cm/ */
+struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn);	/* takes a reference */
+void kw_qp_get(struct kw_qp *qp);
+void kw_qp_put(struct kw_qp *qp);
+
+/*
+ * kw_qp_connect() moves a queue pair from INIT to RTS over a socket whose MPA
+ * start-up is finished; from then on the stream owns the socket, also if this
+ * fails. link->closed will be called exactly once if it returns 0.
+ */
+int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
+		  const struct kw_stream_params *params,
+		  const struct kw_cm_link *link);
+
+/* qp.c: the ib_device_ops */
+int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+		 struct ib_udata *udata);
+int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		 struct ib_udata *udata);
+int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		struct ib_qp_init_attr *init);
+int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		 const struct ib_send_wr **bad);
+int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		 const struct ib_recv_wr **bad);
+void kw_drain_sq(struct ib_qp *ibqp);
+void kw_drain_rq(struct ib_qp *ibqp);
+struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
+void kw_iw_add_ref(struct ib_qp *ibqp);
+void kw_iw_rem_ref(struct ib_qp *ibqp);
+void kw_qp_fail(struct kw_qp *qp);	/* to ERROR, aborting the connection; any context that may sleep */
+
+/* cq.c, mr.c, device.c: the ib_device_ops the other files implement are static there or declared in ops.h */
+
+/* cm/: the ib_device_ops for iw_cm */
+int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len);
+int kw_iw_create_listen(struct iw_cm_id *id, int backlog);
+int kw_iw_destroy_listen(struct iw_cm_id *id);
+int kw_cm_init(void);
+void kw_cm_exit(void);
+void kw_cm_device_gone(struct kw_device *dev);	/* before unregistering: drop half-open connections and listeners' sockets */
+
+#endif /* KW_VERBS_H */
