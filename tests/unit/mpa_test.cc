@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "wire/mpa.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "octets.h"
+
+namespace kiwarp::test {
+namespace {
+
+const Octets kReqKey = hex("4d504120494420526571204672616d65");
+const Octets kRepKey = hex("4d504120494420526570204672616d65");
+
+int parse(const Octets& octets, u8 kind, kw_mpa_frame* out) {
+  return kw_mpa_frame_parse(octets.data(), octets.size(), kind, out);
+}
+
+int parse(const Octets& octets, u8 kind) {
+  kw_mpa_frame ignored{};
+  return parse(octets, kind, &ignored);
+}
+
+Octets build(const kw_mpa_frame& f) {
+  return built(KW_MPA_FRAME_LEN, [&](u8* p) { return kw_mpa_frame_build(p, &f); });
+}
+
+TEST(MpaFrame, WritesRequestAndReply) {
+  EXPECT_EQ(build({.kind = KW_MPA_REQ,
+                   .rev = 1,
+                   .markers = false,
+                   .crc = true,
+                   .reject = false,
+                   .enhanced = false,
+                   .pd_len = 0}),
+            kReqKey + hex("40 01 0000"));
+  EXPECT_EQ(build({.kind = KW_MPA_REP,
+                   .rev = 2,
+                   .markers = true,
+                   .crc = false,
+                   .reject = true,
+                   .enhanced = true,
+                   .pd_len = 512}),
+            kRepKey + hex("b0 02 0200"));
+}
+
+TEST(MpaFrame, ReadsRequest) {
+  kw_mpa_frame f{};
+  ASSERT_EQ(parse(kReqKey + hex("d0 02 0104"), KW_MPA_REQ, &f), 0);
+  EXPECT_EQ(f.kind, KW_MPA_REQ);
+  EXPECT_EQ(f.rev, 2);
+  EXPECT_TRUE(f.markers);
+  EXPECT_TRUE(f.crc);
+  EXPECT_FALSE(f.reject);
+  EXPECT_TRUE(f.enhanced);
+  EXPECT_EQ(f.pd_len, 0x104);
+}
+
+TEST(MpaFrame, ReadsReply) {
+  kw_mpa_frame f{};
+  ASSERT_EQ(parse(kRepKey + hex("20 01 0200") + Octets(512), KW_MPA_REP, &f), 0);
+  EXPECT_EQ(f.kind, KW_MPA_REP);
+  EXPECT_EQ(f.rev, 1);
+  EXPECT_FALSE(f.markers);
+  EXPECT_FALSE(f.crc);
+  EXPECT_TRUE(f.reject);
+  EXPECT_FALSE(f.enhanced);
+  EXPECT_EQ(f.pd_len, 512);
+}
+
+TEST(MpaFrame, EveryFlagComesBack) {
+  for (u8 kind : {KW_MPA_REQ, KW_MPA_REP}) {
+    for (unsigned bits = 0; bits < 16; bits++) {
+      const kw_mpa_frame in{.kind = kind,
+                            .rev = 2,
+                            .markers = (bits & 1) != 0,
+                            .crc = (bits & 2) != 0,
+                            .reject = kind == KW_MPA_REP && (bits & 4) != 0,
+                            .enhanced = (bits & 8) != 0,
+                            .pd_len = 7};
+      kw_mpa_frame out{};
+      ASSERT_EQ(parse(build(in), kind, &out), 0);
+      EXPECT_EQ(out.markers, in.markers);
+      EXPECT_EQ(out.crc, in.crc);
+      EXPECT_EQ(out.reject, in.reject);
+      EXPECT_EQ(out.enhanced, in.enhanced);
+      EXPECT_EQ(out.pd_len, 7);
+    }
+  }
+}
+
+TEST(MpaFrame, SaysHowManyOctetsAreMissing) {
+  const Octets whole = kReqKey + hex("40 01 0000");
+  for (size_t len = 0; len < whole.size(); len++) {
+    EXPECT_EQ(parse(Octets(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_REQ),
+              static_cast<int>(KW_MPA_FRAME_LEN - len));
+  }
+}
+
+TEST(MpaFrame, FindsAWrongKeyAtItsFirstWrongOctet) {
+  for (size_t wrong = 0; wrong < KW_MPA_KEY_LEN; wrong++) {
+    Octets octets = kReqKey + hex("40 01 0000");
+    octets[wrong] ^= 0x20;
+    for (size_t len = 0; len <= octets.size(); len++) {
+      const Octets prefix(octets.begin(), octets.begin() + static_cast<long>(len));
+      EXPECT_EQ(parse(prefix, KW_MPA_REQ),
+                len > wrong ? KW_MPA_BAD_KEY : static_cast<int>(KW_MPA_FRAME_LEN - len))
+          << "wrong octet " << wrong << " length " << len;
+    }
+  }
+}
+
+TEST(MpaFrame, TheOtherKindIsAWrongKey) {
+  EXPECT_EQ(parse(kReqKey + hex("40 01 0000"), KW_MPA_REP), KW_MPA_BAD_KEY);
+  EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), KW_MPA_REQ), KW_MPA_BAD_KEY);
+  // They part at the tenth octet, the last letter of "Req" and "Rep".
+  EXPECT_EQ(parse(Octets(kReqKey.begin(), kReqKey.begin() + 9), KW_MPA_REP), 11);
+  EXPECT_EQ(parse(Octets(kReqKey.begin(), kReqKey.begin() + 10), KW_MPA_REP), KW_MPA_BAD_KEY);
+}
+
+TEST(MpaFrame, UnknownRevision) {
+  for (unsigned rev = 0; rev < 256; rev++) {
+    Octets octets = kReqKey + hex("40 00 0000");
+    octets[17] = static_cast<u8>(rev);
+    kw_mpa_frame f{};
+    const int rc = parse(octets, KW_MPA_REQ, &f);
+    EXPECT_EQ(rc, rev == 1 || rev == 2 ? 0 : KW_MPA_BAD_REV) << rev;
+    EXPECT_EQ(f.rev, rev);
+  }
+}
+
+TEST(MpaFrame, PrivateDataLength) {
+  EXPECT_EQ(parse(kReqKey + hex("40 01 0200"), KW_MPA_REQ), 0);
+  EXPECT_EQ(parse(kReqKey + hex("40 01 0201"), KW_MPA_REQ), KW_MPA_BAD_PD_LEN);
+  EXPECT_EQ(parse(kReqKey + hex("40 01 ffff"), KW_MPA_REQ), KW_MPA_BAD_PD_LEN);
+}
+
+TEST(MpaFrame, EnhancedDataMustFit) {
+  EXPECT_EQ(parse(kReqKey + hex("50 02 0003"), KW_MPA_REQ), KW_MPA_BAD_PD_LEN);
+  EXPECT_EQ(parse(kReqKey + hex("50 02 0004"), KW_MPA_REQ), 0);
+  EXPECT_EQ(parse(kReqKey + hex("40 02 0003"), KW_MPA_REQ), 0);
+}
+
+TEST(MpaFrame, RevisionIsJudgedBeforePrivateDataLength) {
+  EXPECT_EQ(parse(kReqKey + hex("40 03 ffff"), KW_MPA_REQ), KW_MPA_BAD_REV);
+}
+
+TEST(MpaFrame, ReservedBitsAreNotLookedAt) {
+  kw_mpa_frame f{};
+  // R in a request; S, with a length too small for it, in revision 1.
+  ASSERT_EQ(parse(kReqKey + hex("3f 01 0000"), KW_MPA_REQ, &f), 0);
+  EXPECT_FALSE(f.markers);
+  EXPECT_FALSE(f.crc);
+  EXPECT_FALSE(f.reject);
+  EXPECT_FALSE(f.enhanced);
+}
+
+Octets build(const kw_mpa_enh& e) {
+  return built(KW_MPA_ENH_LEN, [&](u8* p) { return kw_mpa_enh_build(p, &e); });
+}
+
+TEST(MpaEnhanced, Writes) {
+  EXPECT_EQ(build({.p2p = true,
+                   .rtr_send = false,
+                   .rtr_write = true,
+                   .rtr_read = true,
+                   .ird = 16,
+                   .ord = 0x1234}),
+            hex("8010 d234"));
+  EXPECT_EQ(build({.p2p = false,
+                   .rtr_send = true,
+                   .rtr_write = false,
+                   .rtr_read = false,
+                   .ird = KW_MPA_DEPTH_NONE,
+                   .ord = 0}),
+            hex("7fff 0000"));
+}
+
+TEST(MpaEnhanced, EachBitAlone) {
+  const struct {
+    const char* octets;
+    bool kw_mpa_enh::*flag;
+  } cases[] = {{"80000000", &kw_mpa_enh::p2p},
+               {"40000000", &kw_mpa_enh::rtr_send},
+               {"00008000", &kw_mpa_enh::rtr_write},
+               {"00004000", &kw_mpa_enh::rtr_read}};
+  for (const auto& c : cases) {
+    kw_mpa_enh e{};
+    kw_mpa_enh_parse(hex(c.octets).data(), &e);
+    EXPECT_TRUE(e.*c.flag) << c.octets;
+    EXPECT_EQ(e.p2p + e.rtr_send + e.rtr_write + e.rtr_read, 1) << c.octets;
+    EXPECT_EQ(e.ird, 0) << c.octets;
+    EXPECT_EQ(e.ord, 0) << c.octets;
+    EXPECT_EQ(build(e), hex(c.octets));
+  }
+}
+
+TEST(MpaEnhanced, ReadsDepths) {
+  kw_mpa_enh e{};
+  kw_mpa_enh_parse(hex("3fff c102").data(), &e);
+  EXPECT_FALSE(e.p2p);
+  EXPECT_FALSE(e.rtr_send);
+  EXPECT_TRUE(e.rtr_write);
+  EXPECT_TRUE(e.rtr_read);
+  EXPECT_EQ(e.ird, KW_MPA_DEPTH_NONE);
+  EXPECT_EQ(e.ord, 0x102);
+}
+
+TEST(MpaEnhanced, ATooLargeDepthDoesNotSpillIntoTheFlags) {
+  EXPECT_EQ(build({.p2p = false,
+                   .rtr_send = false,
+                   .rtr_write = false,
+                   .rtr_read = false,
+                   .ird = 0x4000,
+                   .ord = 0xffff}),
+            hex("3fff 3fff"));
+}
+
+}  // namespace
+}  // namespace kiwarp::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/types.h"
+
+namespace kiwarp::test {
+
+using Octets = std::vector<u8>;
+
+inline u8 nibble(char digit) {
+  return static_cast<u8>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+// Octets from lower-case hexadecimal digits; blanks are for the reader.
+inline Octets hex(std::string_view text) {
+  Octets octets;
+  bool high = true;
+  for (char c : text) {
+    if (c == ' ') continue;
+    if (high) {
+      octets.push_back(static_cast<u8>(nibble(c) << 4));
+    } else {
+      octets.back() = static_cast<u8>(octets.back() | nibble(c));
+    }
+    high = !high;
+  }
+  return octets;
+}
+
+inline Octets operator+(Octets a, const Octets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Fills the field behind each octet that a function writes, so that a write too far shows.
+inline constexpr u8 kGuard = 0xa5;
+
+// What a builder writes: build(buffer) returns how many octets it wrote. Fails loudly (with
+// guard octets in the result) if it wrote more, or left one of them alone.
+template <typename Build>
+Octets built(size_t capacity, Build build) {
+  constexpr size_t kSlack = 16;
+  Octets first(capacity + kSlack, kGuard);
+  Octets second(capacity + kSlack, static_cast<u8>(~kGuard));
+  const size_t written = build(first.data());
+  build(second.data());
+  size_t touched = 0;
+  for (size_t i = 0; i < first.size(); i++) {
+    if (first[i] != kGuard || second[i] != static_cast<u8>(~kGuard)) touched = i + 1;
+  }
+  first.resize(touched > written ? touched : written);
+  for (size_t i = 0; i < first.size(); i++) {
+    if (first[i] == kGuard && second[i] == static_cast<u8>(~kGuard)) return {};
+  }
+  return first;
+}
+
+}  // namespace kiwarp::test

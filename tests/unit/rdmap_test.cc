@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "wire/rdmap.h"
+
+#include <gtest/gtest.h>
+
+#include "octets.h"
+
+namespace kiwarp::test {
+namespace {
+
+TEST(Rdmap, ControlOctet) {
+  EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_WRITE), 0x40);
+  EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_SEND), 0x43);
+  EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_ATOMIC_RESP), 0x4b);
+  for (unsigned octet = 0; octet < 256; octet++) {
+    EXPECT_EQ(kw_rdmap_op(static_cast<u8>(octet)), octet % 16);
+    EXPECT_EQ(kw_rdmap_rv(static_cast<u8>(octet)), octet / 64);
+  }
+}
+
+struct OpRow {
+  u8 op;
+  bool tagged;
+  u8 qn;
+  u8 body_len;
+};
+
+constexpr OpRow kOps[] = {
+    {0, true, 0, 0},  {1, false, 1, 28}, {2, true, 0, 0},    {3, false, 0, 0},
+    {4, false, 0, 0}, {5, false, 0, 0},  {6, false, 0, 0},   {7, false, 2, 0},
+    {8, false, 0, 8}, {9, false, 0, 8},  {10, false, 1, 52}, {11, false, 3, 12},
+};
+
+TEST(Rdmap, TableOfOpcodes) {
+  for (const auto& row : kOps) {
+    const kw_rdmap_op_info& info = kw_rdmap_ops[row.op];
+    EXPECT_TRUE(info.valid) << int{row.op};
+    EXPECT_EQ(info.tagged, row.tagged) << int{row.op};
+    EXPECT_EQ(info.qn, row.qn) << int{row.op};
+    EXPECT_EQ(info.body_len, row.body_len) << int{row.op};
+  }
+  for (int op = 12; op < KW_RDMAP_NR_OPS; op++) EXPECT_FALSE(kw_rdmap_ops[op].valid) << op;
+}
+
+const Octets kReadReq = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");
+
+TEST(ReadRequest, Reads) {
+  kw_read_req r{};
+  kw_read_req_parse(kReadReq.data(), &r);
+  EXPECT_EQ(r.sink_stag, 0xa1a2a3a4U);
+  EXPECT_EQ(r.sink_to, 0xb1b2b3b4b5b6b7b8ULL);
+  EXPECT_EQ(r.size, 0xc1c2c3c4U);
+  EXPECT_EQ(r.src_stag, 0xd1d2d3d4U);
+  EXPECT_EQ(r.src_to, 0xe1e2e3e4e5e6e7e8ULL);
+}
+
+TEST(ReadRequest, Writes) {
+  const kw_read_req r{.sink_stag = 0xa1a2a3a4,
+                      .size = 0xc1c2c3c4,
+                      .sink_to = 0xb1b2b3b4b5b6b7b8,
+                      .src_stag = 0xd1d2d3d4,
+                      .src_to = 0xe1e2e3e4e5e6e7e8};
+  EXPECT_EQ(built(KW_READ_REQ_LEN, [&](u8* p) { return kw_read_req_build(p, &r); }), kReadReq);
+}
+
+const Octets kAtomicReq =
+    hex("00000002 01020304 a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4c5c6c7c8 d1d2d3d4d5d6d7d8"
+        "e1e2e3e4e5e6e7e8 f1f2f3f4f5f6f7f8");
+
+TEST(AtomicRequest, Reads) {
+  kw_atomic_req r{};
+  kw_atomic_req_parse(kAtomicReq.data(), &r);
+  EXPECT_EQ(r.op, KW_ATOMIC_CMP_SWAP);
+  EXPECT_EQ(r.req_id, 0x01020304U);
+  EXPECT_EQ(r.stag, 0xa1a2a3a4U);
+  EXPECT_EQ(r.to, 0xb1b2b3b4b5b6b7b8ULL);
+  EXPECT_EQ(r.add_swap, 0xc1c2c3c4c5c6c7c8ULL);
+  EXPECT_EQ(r.add_swap_mask, 0xd1d2d3d4d5d6d7d8ULL);
+  EXPECT_EQ(r.compare, 0xe1e2e3e4e5e6e7e8ULL);
+  EXPECT_EQ(r.compare_mask, 0xf1f2f3f4f5f6f7f8ULL);
+}
+
+TEST(AtomicRequest, ReservedBitsAreNotLookedAt) {
+  Octets octets = kAtomicReq;
+  octets[0] = octets[1] = octets[2] = 0xff;
+  octets[3] = 0xf0;
+  kw_atomic_req r{};
+  kw_atomic_req_parse(octets.data(), &r);
+  EXPECT_EQ(r.op, KW_ATOMIC_FETCH_ADD);
+}
+
+TEST(AtomicRequest, Writes) {
+  kw_atomic_req r{.op = KW_ATOMIC_CMP_SWAP,
+                  .req_id = 0x01020304,
+                  .stag = 0xa1a2a3a4,
+                  .to = 0xb1b2b3b4b5b6b7b8,
+                  .add_swap = 0xc1c2c3c4c5c6c7c8,
+                  .add_swap_mask = 0xd1d2d3d4d5d6d7d8,
+                  .compare = 0xe1e2e3e4e5e6e7e8,
+                  .compare_mask = 0xf1f2f3f4f5f6f7f8};
+  const auto write = [&] {
+    return built(KW_ATOMIC_REQ_LEN, [&](u8* p) { return kw_atomic_req_build(p, &r); });
+  };
+  EXPECT_EQ(write(), kAtomicReq);
+  r.op = 0xf2;
+  EXPECT_EQ(write(), kAtomicReq);
+}
+
+TEST(AtomicResponse, BothWays) {
+  const Octets octets = hex("01020304 a1a2a3a4a5a6a7a8");
+  kw_atomic_resp r{};
+  kw_atomic_resp_parse(octets.data(), &r);
+  EXPECT_EQ(r.req_id, 0x01020304U);
+  EXPECT_EQ(r.orig, 0xa1a2a3a4a5a6a7a8ULL);
+  EXPECT_EQ(built(KW_ATOMIC_RESP_LEN, [&](u8* p) { return kw_atomic_resp_build(p, &r); }), octets);
+}
+
+}  // namespace
+}  // namespace kiwarp::test
