@@ -58,3 +58,239 @@ struct kw_stream_params {
 	u32 ird;
 	u32 ord;
 };
+
+/**
+ * struct kw_wqe - a send queue entry: private, validated copy
+ * @wr_id: of the work request
+ * @index: its free-running index on the send ring
+ * @len: octets of the message; for a Read, octets to read
+ * @opcode: enum kiwarp_opcode
+ * @flags: KIWARP_SQE_*
+ * @num_sge: entries of @sge; 0 when inline
+ * @status: enum ib_wc_status found while validating; anything but success
+ *	fails the queue pair when the entry's turn comes
+ * @raddr: remote address
+ * @rkey: remote STag
+ * @inv_stag: STag that a Send with Invalidate names
+ * @sge: where the octets are
+ * @inl: the octets themselves
+ */
+struct kw_wqe {
+	u64 wr_id;
+	u32 index;
+	u32 len;
+	u8 opcode;
+	u8 flags;
+	u16 num_sge;
+	u16 status;
+	u64 raddr;
+	u32 rkey;
+	u32 inv_stag;
+	union {
+		struct kiwarp_sge sge[KIWARP_MAX_SGE];
+		u8 inl[KIWARP_MAX_INLINE];
+	};
+};
+
+/**
+ * struct kw_recv - a receive queue entry: private, validated copy
+ * @wr_id: of the work request
+ * @index: its free-running index on the receive ring
+ * @len: octets that the buffers hold
+ * @num_sge: entries of @sge
+ * @sge: the buffers
+ */
+struct kw_recv {
+	u64 wr_id;
+	u64 len;
+	u32 index;
+	u32 num_sge;
+	struct kiwarp_sge sge[KIWARP_MAX_SGE];
+};
+
+/**
+ * struct kw_sg_pos - a position in an SGE list, moving forward only
+ * @idx: entry
+ * @off: octets into that entry
+ */
+struct kw_sg_pos {
+	u32 idx;
+	u32 off;
+};
+
+/**
+ * struct kw_orq_entry - an outbound Read Request awaiting its response
+ * @sink: where the response goes
+ * @done: octets placed so far
+ * @sq_index: the WQE it completes
+ * @rtr: start-up's ready-to-receive request: completes nothing
+ */
+struct kw_orq_entry {
+	struct kiwarp_sge sink;
+	u32 done;
+	u32 sq_index;
+	bool rtr;
+};
+
+/**
+ * struct kw_rx - receive state; socket lock
+ * @running: a pass is on the stack; data_ready can nest in it
+ * @again: data_ready came while @running
+ * @started: an FPDU has been received
+ * @need: octets that the next FPDU needs in the socket before a pass is of use
+ * @send_msn: next MSN expected on queue 0
+ * @read_msn: next MSN expected on queue 1
+ * @recv_open: a Send is being received into @recv
+ * @recv_op: opcode of that Send's first segment
+ * @recv_len: octets of it placed so far
+ * @recv_pos: where the next octet goes
+ * @recv: the receive queue entry in use
+ * @mem: region last looked up, good within one pass
+ * @stage: pages that hold the start of an FPDU larger than the socket buffer
+ * @staged: octets in @stage
+ */
+struct kw_rx {
+	bool running;
+	bool again;
+	bool started;
+	u32 need;
+	u32 send_msn;
+	u32 read_msn;
+	bool recv_open;
+	u8 recv_op;
+	u32 recv_len;
+	struct kw_sg_pos recv_pos;
+	struct kw_recv recv;
+	struct kw_mem *mem;
+	struct page **stage;
+	u32 staged;
+};
+
+enum kw_tx_msg {
+	KW_MSG_NONE,
+	KW_MSG_WQE,
+	KW_MSG_READ_RESP,
+};
+
+#define KW_TX_OWNED	0x1
+#define KW_TX_WANTED	0x2
+
+/**
+ * struct kw_tx - transmit state; socket lock
+ * @token: KW_TX_*: who sets OWNED transmits, everybody else sets WANTED
+ * @work: transmits when the owner of the token can not
+ * @frag: page that FPDUs are built in
+ * @out: octets of @frag built and not yet taken by TCP start here
+ * @out_len: how many
+ * @out_eor: they end a TCP segment
+ * @msg: kind of the message being sent
+ * @off: octets of it framed so far
+ * @pos: position in the WQE's SGEs
+ * @wqe: current or held send queue entry
+ * @held: @wqe is taken off the ring but may not start yet
+ * @responded: the last message was a Read Response: the send queue's turn
+ * @rtr_pending: the RTR FPDU has not been framed
+ * @term_pending: @term has not been framed
+ * @term_sent: it has, and nothing may follow
+ * @gate: responder: nothing may be sent before the first FPDU is received
+ * @send_msn: next MSN on queue 0
+ * @read_msn: next MSN on queue 1
+ * @term: the Terminate to send
+ */
+struct kw_tx {
+	atomic_t token;
+	struct delayed_work work;
+	struct page_frag frag;
+	u32 out;
+	u32 out_len;
+	bool out_eor;
+	u8 msg;
+	bool held;
+	bool responded;
+	bool rtr_pending;
+	bool term_pending;
+	bool term_sent;
+	bool gate;
+	u32 off;
+	struct kw_sg_pos pos;
+	u32 send_msn;
+	u32 read_msn;
+	struct kw_wqe wqe;
+	struct kw_term term;
+};
+
+enum kw_stream_state {
+	KW_STREAM_IDLE,		/* no socket */
+	KW_STREAM_OPEN,
+	KW_STREAM_CLOSING,	/* no new work; FIN when the queues are empty */
+	KW_STREAM_ERROR,	/* Terminate at most goes out, nothing comes in */
+	KW_STREAM_DEAD,		/* the socket is gone */
+};
+
+/**
+ * struct kw_stream - one iWARP stream
+ * @sock: owned from kw_stream_start() to the end of kw_stream_end()
+ * @state: enum kw_stream_state
+ * @peer_fin: the peer has closed its half, and all before that was received
+ * @fin_sent: this side's half is closed
+ * @abort: end at once
+ * @status: why the stream ended: 0 or -errno
+ * @pd: identity of the protection domain
+ * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ * @mem_srcu: domain that keeps regions alive during a pass
+ * @counters: the device's, by enum kw_counter
+ * @p: what start-up settled
+ * @orq: p.ord entries; head at @orq_head, @orq_len in use
+ * @irq: p.ird entries, likewise
+ * @end_work: teardown
+ * @save_data_ready: the socket's callbacks, to be put back
+ */
+struct kw_stream {
+	struct socket *sock;
+	u8 state;
+	bool peer_fin;
+	bool fin_sent;
+	bool abort;
+	int status;
+	const void *pd;
+	u32 access;
+	struct srcu_struct *mem_srcu;
+	atomic64_t *counters;
+	struct kw_stream_params p;
+
+	struct kw_orq_entry *orq;
+	u32 orq_head, orq_len;
+	struct kw_read_req *irq;
+	u32 irq_head, irq_len;
+
+	struct kw_rx rx;
+	struct kw_tx tx;
+
+	struct delayed_work end_work;
+	void (*save_data_ready)(struct sock *sk);
+	void (*save_state_change)(struct sock *sk);
+	void (*save_write_space)(struct sock *sk);
+	void (*save_error_report)(struct sock *sk);
+};
+
+/* What kw_stream_kick() may do to transmit. */
+enum kw_kick {
+	KW_KICK_SLEEP,		/* process context: wait for the socket lock */
+	KW_KICK_ATOMIC,		/* any context: try, else leave it to the worker */
+	KW_KICK_LOCKED,		/* the caller runs under the socket lock */
+};
+
+void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
+		    atomic64_t *counters);
+int kw_stream_start(struct kw_stream *s, struct socket *sock,
+		    const struct kw_stream_params *p);
+void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
+void kw_stream_close(struct kw_stream *s);
+void kw_stream_abort(struct kw_stream *s);
+void kw_stream_wait_end(struct kw_stream *s);
+void kw_stream_free(struct kw_stream *s);
+
+int kw_streams_init(void);
+void kw_streams_exit(void);
+
+#endif /* KW_STREAM_H */

@@ -27,6 +27,7 @@
 
 #include <rdma/kiwarp-abi.h>
 
+#include "stream/counters.h"
 #include "stream/mem.h"
 #include "stream/stream.h"
 
@@ -37,32 +38,6 @@
 #define KW_MAX_PD		(1 << 17)
 #define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
 #define KW_MAX_MR_SIZE		(~0ULL)
-
-/* Everything counted, per device; names for rdma statistic are in counters.c. */
-enum kw_counter {
-	KW_CNT_RX_FPDUS,
-	KW_CNT_RX_OCTETS,
-	KW_CNT_TX_FPDUS,
-	KW_CNT_TX_OCTETS,
-	KW_CNT_RX_CRC_ERRORS,
-	KW_CNT_RX_MARKER_ERRORS,
-	KW_CNT_RX_DDP_ERRORS,
-	KW_CNT_RX_RDMAP_ERRORS,
-	KW_CNT_RX_DROPPED,		/* FPDUs dropped after an error */
-	KW_CNT_TERM_SENT,
-	KW_CNT_TERM_RECEIVED,
-	KW_CNT_CONN_ESTABLISHED,
-	KW_CNT_CONN_ACCEPTED,
-	KW_CNT_CONN_REJECTED,
-	KW_CNT_CONN_REFUSED,		/* by the peer */
-	KW_CNT_CONN_TIMEOUTS,
-	KW_CNT_CONN_BAD_START,		/* no valid MPA start-up frame */
-	KW_CNT_CONN_RESET,
-	KW_CNT_CQ_OVERFLOWS,
-	KW_CNT_TX_NO_MEMORY,		/* retried later */
-	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */
-	KW_NR_COUNTERS,
-};
 
 /**
  * struct kw_settings - what an administrator can choose, per device
