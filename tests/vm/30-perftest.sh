@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
+# events, all sizes, both directions, 1 and 16 queue pairs.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+port=18515
+
+# perf WHAT ROWS PROGRAM ARG...: the run ends well on both sides and its table has ROWS rows.
+perf() {
+	local what=$1 rows=$2
+	shift 2
+	port=$((port + 1))
+	pair "$what" $port a b "$@" -R -F -p $port -- "$@" -R -F -p $port 10.1.0.1 || return
+	local seen
+	seen=$(grep -cE '^ *[0-9]+ +[0-9]+ +[0-9.]+ ' "$log")
+	[ "$seen" = "$rows" ] || not_ok "$what: $seen of $rows rows in the table" "$log"
+}
+
+# Every power of two from 2 to 2^23.
+all=23
+
+# Events are for completions, and nobody gets one for being written to: perftest has -e for
+# send and read alone.
+bandwidth() {
+	local verb=$1 bw=ib_$1_bw
+	perf "$bw, polling" 1 "$bw" -s 65536 -n 200
+	perf "$bw, all sizes" $all "$bw" -a -n 8 -t 8
+	perf "$bw, small messages" 1 "$bw" -s 64 -n 2000
+	perf "$bw, both directions" 1 "$bw" -b -s 65536 -n 100
+	perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5
+	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 40 -t 16
+	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 -n 20 -t 16
+	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
+	[ "$verb" != write ] || return 0
+	perf "$bw, events" 1 "$bw" -e -s 65536 -n 200
+	perf "$bw, events, all sizes" $all "$bw" -e -a -n 8 -t 8
+	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 -n 100
+	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 -n 40 -t 16
+}
+
+latency() {
+	local verb=$1 lat=ib_$1_lat
+	perf "$lat, polling" 1 "$lat" -s 64 -n 300
+	perf "$lat, all sizes" $all "$lat" -a -n 8
+	[ "$verb" != write ] || return 0
+	perf "$lat, events" 1 "$lat" -e -s 64 -n 300
+	perf "$lat, events, all sizes" $all "$lat" -e -a -n 8
+}
+
+setup_pair
+for verb in ${VERBS:-write read send}; do
+	bandwidth "$verb"
+	latency "$verb"
+done
+teardown_pair
+finish
