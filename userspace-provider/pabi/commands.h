@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Buffers that libibverbs' command functions want from a provider, built from the public uAPI.
+#pragma once
+
+#include <rdma/ib_user_verbs.h>
+
+#include <cstddef>
+
+namespace kiwarp::pabi {
+
+// Room for a command: the header of the write() interface, then the core's request. libibverbs
+// fills in all of it; Kiwarp's requests carry no data of their own.
+template <typename Core>
+struct Request {
+  alignas(8) std::byte octets[sizeof(ib_uverbs_cmd_hdr) + sizeof(Core)] = {};
+};
+
+// A core response with nothing behind it.
+template <typename Core>
+struct PlainResponse {
+  alignas(8) std::byte octets[sizeof(Core)] = {};
+
+  Core* core() { return reinterpret_cast<Core*>(octets); }
+};
+
+// A core response with the driver's own behind it. The core's structures end in flexible arrays
+// that C++ won't let anything follow; hence the octets.
+template <typename Core, typename Driver>
+struct Response {
+  alignas(8) std::byte octets[sizeof(Core)] = {};
+  Driver driver = {};
+
+  static_assert(sizeof(Core) % alignof(Driver) == 0, "padding would move the driver's part");
+
+  Core* core() { return reinterpret_cast<Core*>(octets); }
+};
+
+static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
+static_assert(sizeof(ib_uverbs_get_context_resp) == 8);
+static_assert(sizeof(ib_uverbs_create_cq_resp) == 8);
+static_assert(sizeof(ib_uverbs_create_qp_resp) == 32);
+static_assert(sizeof(Request<ib_uverbs_reg_mr>) == 48);
+
+}  // namespace kiwarp::pabi

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// The functions that libibverbs exports to providers as IBVERBS_PRIVATE_34, those that are used.
+// All that return int return 0 or a positive errno.
+//
+// Where the library's type is a command structure of its own, the pointer is to Request<> of the
+// same size.
+#pragma once
+
+#include "pabi/commands.h"
+#include "pabi/layout.h"
+
+extern "C" {
+
+void verbs_register_driver_34(const kiwarp::pabi::DeviceOps* ops);
+void* _verbs_init_and_alloc_context(ibv_device* device, int command_fd, size_t size,
+                                    verbs_context* offset_as_pointer, uint32_t driver_id);
+void verbs_uninit_context(verbs_context* context);
+void verbs_set_ops(verbs_context* context, const kiwarp::pabi::ContextOps* ops);
+ibv_context* verbs_open_device(ibv_device* device, void* private_data);
+
+int ibv_cmd_get_context(verbs_context* context,
+                        kiwarp::pabi::Request<ib_uverbs_get_context>* request, size_t request_size,
+                        ib_uverbs_get_context_resp* response, size_t response_size);
+int ibv_cmd_query_device_any(ibv_context* context, const ibv_query_device_ex_input* input,
+                             ibv_device_attr_ex* attr, size_t attr_size,
+                             ib_uverbs_ex_query_device_resp* response, size_t* response_size);
+int ibv_cmd_query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr,
+                       kiwarp::pabi::Request<ib_uverbs_query_port>* request, size_t request_size);
+
+int ibv_cmd_alloc_pd(ibv_context* context, ibv_pd* pd,
+                     kiwarp::pabi::Request<ib_uverbs_alloc_pd>* request, size_t request_size,
+                     ib_uverbs_alloc_pd_resp* response, size_t response_size);
+int ibv_cmd_dealloc_pd(ibv_pd* pd);
+int ibv_cmd_reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access,
+                   kiwarp::pabi::Mr* mr, kiwarp::pabi::Request<ib_uverbs_reg_mr>* request,
+                   size_t request_size, ib_uverbs_reg_mr_resp* response, size_t response_size);
+int ibv_cmd_dereg_mr(kiwarp::pabi::Mr* mr);
+
+int ibv_cmd_create_cq(ibv_context* context, int entries, ibv_comp_channel* channel,
+                      int completion_vector, ibv_cq* cq,
+                      kiwarp::pabi::Request<ib_uverbs_create_cq>* request, size_t request_size,
+                      ib_uverbs_create_cq_resp* response, size_t response_size);
+int ibv_cmd_destroy_cq(ibv_cq* cq);
+
+int ibv_cmd_create_qp(ibv_pd* pd, ibv_qp* qp, ibv_qp_init_attr* attr,
+                      kiwarp::pabi::Request<ib_uverbs_create_qp>* request, size_t request_size,
+                      ib_uverbs_create_qp_resp* response, size_t response_size);
+int ibv_cmd_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
+                      kiwarp::pabi::Request<ib_uverbs_modify_qp>* request, size_t request_size);
+int ibv_cmd_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr,
+                     kiwarp::pabi::Request<ib_uverbs_query_qp>* request, size_t request_size);
+int ibv_cmd_destroy_qp(ibv_qp* qp);
+int ibv_cmd_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int ibv_cmd_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+}  // extern "C"
