@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "rings/completion_ring.h"
+
+#include <bit>
+
+namespace kiwarp {
+
+bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
+  if (base == nullptr || !std::has_single_bit(entries)) return false;
+  if (size < KIWARP_RING_ENTRIES_OFF + static_cast<uint64_t>(entries) * sizeof(kiwarp_cqe)) {
+    return false;
+  }
+  control_ = static_cast<kiwarp_cq_ctrl*>(base);
+  slots_ = reinterpret_cast<kiwarp_cqe*>(static_cast<std::byte*>(base) + KIWARP_RING_ENTRIES_OFF);
+  entries_ = entries;
+  consumer_ = std::atomic_ref(control_->consumer).load(std::memory_order_relaxed);
+  return true;
+}
+
+bool CompletionRing::addQueue(uint32_t number, QueueRings rings) {
+  std::lock_guard guard(lock_);
+  discardLocked(number);
+  forgetLast();
+  return queues_.insert(number, rings);
+}
+
+void CompletionRing::removeQueue(uint32_t number, QueueRings rings) {
+  std::lock_guard guard(lock_);
+  const QueueRings* found = queues_.find(number);
+  if (found == nullptr || *found != rings) return;
+  queues_.erase(number);
+  forgetLast();
+}
+
+// The kernel never reads entries back, so a dropped one can be renamed where it lies.
+void CompletionRing::discardLocked(uint32_t number) {
+  uint32_t producer = std::atomic_ref(control_->producer).load(std::memory_order_acquire);
+  for (uint32_t i = consumer_; i != producer; ++i) {
+    if (slot(i)->qp_id == number) slot(i)->qp_id = QueueTable::kNoQueue;
+  }
+}
+
+}  // namespace kiwarp

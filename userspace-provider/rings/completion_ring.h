@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <rdma/kiwarp-abi.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "rings/queue_table.h"
+#include "rings/spin_lock.h"
+
+namespace kiwarp {
+
+// The user's side of a completion ring, and the queues that report to it.
+//
+// A completion frees entries of the ring that it came from, so polling needs the queue pair. The
+// table of queue pairs is under the same lock as polling: whoever has removed a queue pair may
+// free it, because no poll is or will be using it.
+class CompletionRing {
+ public:
+  // base: a mapping of size octets with the control structure at its start. False if the ring that
+  // the kernel describes doesn't fit it.
+  [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries);
+
+  // Makes number's completions count. To be called before anything is posted to that queue pair:
+  // completions that already lie here under its number belong to a destroyed one and are dropped.
+  // False without memory.
+  [[nodiscard]] bool addQueue(uint32_t number, QueueRings rings);
+
+  // Ends it, unless the number belongs to a younger queue pair by now: the kernel may reuse it as
+  // soon as it destroyed this one.
+  void removeQueue(uint32_t number, QueueRings rings);
+
+  // Drops the completions of number that wait here, and afterwards, still under the lock, calls
+  // then(): what has to happen before a completion of the queue pair can be polled again.
+  template <typename Then>
+  void discard(uint32_t number, Then then) {
+    std::lock_guard guard(lock_);
+    discardLocked(number);
+    then();
+  }
+
+  // Takes up to limit completions, oldest first, calls deliver(index, completion) for each and
+  // returns how many. Those of destroyed queue pairs are skipped.
+  template <typename Deliver>
+  uint32_t poll(uint32_t limit, Deliver deliver) {
+    std::lock_guard guard(lock_);
+    uint32_t producer = std::atomic_ref(control_->producer).load(std::memory_order_acquire);
+    uint32_t delivered = 0;
+    uint32_t next = consumer_;
+    while (next != producer && delivered < limit) {
+      const kiwarp_cqe completion = *slot(next++);
+      const QueueRings* queue = lookUp(completion.qp_id);
+      if (queue == nullptr) continue;
+      WorkRing* ring = completion.opcode == KIWARP_OP_RECV ? queue->receive : queue->send;
+      if (ring == nullptr) continue;
+      ring->release(completion.wqe_index);
+      deliver(delivered++, completion);
+    }
+    if (next != consumer_) {
+      consumer_ = next;
+      std::atomic_ref(control_->consumer).store(next, std::memory_order_release);
+    }
+    return delivered;
+  }
+
+  // Asks the kernel for an event at the next completion. The fence is the other half of the
+  // kernel's: one of the two sides sees what the other wrote, so that a completion that comes
+  // while the ring is being armed either raises the event or is found by the next poll.
+  void arm(bool solicited_only) {
+    std::atomic_ref(control_->armed)
+        .fetch_or(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY,
+                  std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+
+ private:
+  kiwarp_cqe* slot(uint32_t index) const { return slots_ + (index & (entries_ - 1)); }
+
+  const QueueRings* lookUp(uint32_t number) {
+    if (number == last_number_) return &last_rings_;
+    const QueueRings* found = queues_.find(number);
+    if (found == nullptr) return nullptr;
+    last_number_ = number;
+    last_rings_ = *found;
+    return &last_rings_;
+  }
+
+  void discardLocked(uint32_t number);
+
+  void forgetLast() {
+    last_number_ = QueueTable::kNoQueue;
+    last_rings_ = {};
+  }
+
+  kiwarp_cq_ctrl* control_ = nullptr;
+  kiwarp_cqe* slots_ = nullptr;
+  uint32_t entries_ = 0;
+  uint32_t consumer_ = 0;
+  SpinLock lock_;
+  // Completions come in runs of one queue pair: the last one found saves most searches.
+  uint32_t last_number_ = QueueTable::kNoQueue;
+  QueueRings last_rings_;
+  QueueTable queues_;
+};
+
+}  // namespace kiwarp

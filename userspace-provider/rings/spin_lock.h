@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace kiwarp {
+
+// A lock for sections of some tens of instructions. Gives the CPU away after a while, because the
+// holder may have lost its own: on a machine with few CPUs spinning on would only delay it.
+class SpinLock {
+ public:
+  void lock() {
+    while (locked_.exchange(true, std::memory_order_acquire)) wait();
+  }
+
+  void unlock() { locked_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int kSpins = 256;
+
+  void wait() const {
+    for (int spin = 0; locked_.load(std::memory_order_relaxed); ++spin) {
+      if (spin < kSpins) {
+        pause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#endif
+  }
+
+  std::atomic<bool> locked_{false};
+};
+
+}  // namespace kiwarp
