@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "context.h"
+
+#include <rdma/kiwarp-abi.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cq.h"
+#include "memory.h"
+#include "pabi/functions.h"
+#include "qp.h"
+
+namespace kiwarp {
+namespace {
+
+void freeContext(ibv_context* context) {
+  verbs_context* extended = verbs_get_ctx(context);
+  verbs_uninit_context(extended);
+  // libibverbs took it from calloc().
+  std::free(extended);
+}
+
+int queryDevice(ibv_context* context, const ibv_query_device_ex_input* input,
+                ibv_device_attr_ex* attr, size_t attr_size) {
+  ib_uverbs_ex_query_device_resp response = {};
+  size_t response_size = sizeof(response);
+  int error = ibv_cmd_query_device_any(context, input, attr, attr_size, &response, &response_size);
+  if (error != 0) return error;
+  uint64_t version = response.base.fw_ver;
+  std::snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
+                static_cast<unsigned int>(version >> 32 & 0xffff),
+                static_cast<unsigned int>(version >> 16 & 0xffff),
+                static_cast<unsigned int>(version & 0xffff));
+  return 0;
+}
+
+int queryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+  pabi::Request<ib_uverbs_query_port> request;
+  return ibv_cmd_query_port(context, port, attr, &request, sizeof(request));
+}
+
+// What isn't here keeps libibverbs' default, which says EOPNOTSUPP.
+void setOps(verbs_context* context) {
+  using pabi::Op;
+  pabi::ContextOps ops;
+  ops.set<Op::free_context>(freeContext);
+  ops.set<Op::query_device_ex>(queryDevice);
+  ops.set<Op::query_port>(queryPort);
+  ops.set<Op::alloc_pd>(allocPd);
+  ops.set<Op::dealloc_pd>(deallocPd);
+  ops.set<Op::reg_mr>(regMr);
+  ops.set<Op::dereg_mr>(deregMr);
+  ops.set<Op::create_cq>(createCq);
+  ops.set<Op::destroy_cq>(destroyCq);
+  ops.set<Op::poll_cq>(pollCq);
+  ops.set<Op::req_notify_cq>(reqNotifyCq);
+  ops.set<Op::create_qp>(createQp);
+  ops.set<Op::modify_qp>(modifyQp);
+  ops.set<Op::query_qp>(queryQp);
+  ops.set<Op::destroy_qp>(destroyQp);
+  ops.set<Op::post_send>(postSend);
+  ops.set<Op::post_recv>(postRecv);
+  verbs_set_ops(context, &ops);
+}
+
+// Returns 0 or a positive errno.
+int connectToKernel(verbs_context* context) {
+  pabi::Request<ib_uverbs_get_context> request;
+  pabi::Response<ib_uverbs_get_context_resp, kiwarp_alloc_ucontext_resp> response;
+  int error =
+      ibv_cmd_get_context(context, &request, sizeof(request), response.core(), sizeof(response));
+  if (error != 0) return error;
+  if (response.driver.abi_version != KIWARP_ABI_VERSION) {
+    std::fprintf(stderr,
+                 "libkiwarp: %s: the module speaks version %u of the Kiwarp ABI, this provider "
+                 "version %u; install both from the same release\n",
+                 context->context.device->name, response.driver.abi_version, KIWARP_ABI_VERSION);
+    return EPROTONOSUPPORT;
+  }
+  return 0;
+}
+
+}  // namespace
+
+verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_data*/) {
+  auto* context = static_cast<verbs_context*>(_verbs_init_and_alloc_context(
+      device, command_fd, sizeof(verbs_context), nullptr, KIWARP_DRIVER_ID));
+  if (context == nullptr) return nullptr;
+  if (int error = connectToKernel(context); error != 0) {
+    verbs_uninit_context(context);
+    std::free(context);
+    errno = error;
+    return nullptr;
+  }
+  setOps(context);
+  return context;
+}
+
+}  // namespace kiwarp

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace kiwarp {
+
+// A ring of the kernel's, mapped.
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping() { reset(); }
+  Mapping(Mapping&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  // Returns 0 or a positive errno.
+  [[nodiscard]] int map(int fd, uint64_t key, uint64_t size) {
+    void* base =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(key));
+    if (base == MAP_FAILED) return errno;
+    reset();
+    base_ = base;
+    size_ = size;
+    return 0;
+  }
+
+  void reset() {
+    if (base_ != nullptr) munmap(base_, size_);
+    base_ = nullptr;
+    size_ = 0;
+  }
+
+  void* base() const { return base_; }
+  size_t size() const { return size_; }
+
+ private:
+  void* base_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace kiwarp

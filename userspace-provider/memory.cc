@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "memory.h"
+
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "pabi/functions.h"
+
+namespace kiwarp {
+
+ibv_pd* allocPd(ibv_context* context) {
+  std::unique_ptr<ibv_pd> pd(new (std::nothrow) ibv_pd{});
+  if (!pd) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  pabi::Request<ib_uverbs_alloc_pd> request;
+  pabi::PlainResponse<ib_uverbs_alloc_pd_resp> response;
+  if (int error = ibv_cmd_alloc_pd(context, pd.get(), &request, sizeof(request), response.core(),
+                                   sizeof(ib_uverbs_alloc_pd_resp));
+      error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  return pd.release();
+}
+
+int deallocPd(ibv_pd* pd) {
+  if (int error = ibv_cmd_dealloc_pd(pd); error != 0) return error;
+  delete pd;
+  return 0;
+}
+
+ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+  std::unique_ptr<pabi::Mr> mr(new (std::nothrow) pabi::Mr{});
+  if (!mr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  pabi::Request<ib_uverbs_reg_mr> request;
+  pabi::PlainResponse<ib_uverbs_reg_mr_resp> response;
+  if (int error = ibv_cmd_reg_mr(pd, address, length, iova, access, mr.get(), &request,
+                                 sizeof(request), response.core(), sizeof(ib_uverbs_reg_mr_resp));
+      error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  return &mr.release()->mr;
+}
+
+int deregMr(pabi::Mr* mr) {
+  if (int error = ibv_cmd_dereg_mr(mr); error != 0) return error;
+  delete mr;
+  return 0;
+}
+
+}  // namespace kiwarp

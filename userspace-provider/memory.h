@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Protection domains and memory regions: the kernel does all of the work.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pabi/layout.h"
+
+namespace kiwarp {
+
+// Pointers are null with errno set on failure; numbers are 0 or a positive errno.
+ibv_pd* allocPd(ibv_context* context);
+int deallocPd(ibv_pd* pd);
+ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
+int deregMr(pabi::Mr* mr);
+
+}  // namespace kiwarp

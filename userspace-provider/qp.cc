@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "qp.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "cq.h"
+#include "pabi/functions.h"
+
+namespace kiwarp {
+namespace {
+
+using CreateQpResponse = pabi::Response<ib_uverbs_create_qp_resp, kiwarp_create_qp_resp>;
+
+// Maps one ring of the queue pair; one without entries needs no mapping. Returns 0 or a positive
+// errno.
+int mapRing(WorkRing* ring, Mapping* mapping, int fd, uint64_t key, uint64_t size, uint32_t entries,
+            uint32_t stride, size_t min_stride) {
+  if (entries == 0) return 0;
+  if (int error = mapping->map(fd, key, size); error != 0) return error;
+  return ring->attach(mapping->base(), mapping->size(), entries, stride, min_stride) ? 0 : EPROTO;
+}
+
+size_t minSendStride(const QueueLimits& limits) {
+  return sizeof(kiwarp_sqe) +
+         std::max(limits.max_send_sge * sizeof(kiwarp_sge), static_cast<size_t>(limits.max_inline));
+}
+
+size_t minReceiveStride(const QueueLimits& limits) {
+  return sizeof(kiwarp_rqe) + limits.max_receive_sge * sizeof(kiwarp_sge);
+}
+
+int mapRings(QueuePair* qp, int fd, const kiwarp_create_qp_resp& created) {
+  int error = mapRing(&qp->send.ring, &qp->send_mapping, fd, created.sq_key, created.sq_size,
+                      created.sq_entries, created.sq_stride, minSendStride(qp->send.limits));
+  if (error != 0) return error;
+  return mapRing(&qp->receive.ring, &qp->receive_mapping, fd, created.rq_key, created.rq_size,
+                 created.rq_entries, created.rq_stride, minReceiveStride(qp->receive.limits));
+}
+
+void leaveCqs(QueuePair* qp) {
+  ibv_qp& base = qp->base.qp;
+  CompletionRing& send = CompletionQueue::of(base.send_cq)->ring;
+  CompletionRing& receive = CompletionQueue::of(base.recv_cq)->ring;
+  if (&send == &receive) {
+    send.removeQueue(base.qp_num, {&qp->send.ring, &qp->receive.ring});
+    return;
+  }
+  send.removeQueue(base.qp_num, {&qp->send.ring, nullptr});
+  receive.removeQueue(base.qp_num, {nullptr, &qp->receive.ring});
+}
+
+// Returns 0 or ENOMEM, with nothing left behind.
+int joinCqs(QueuePair* qp) {
+  ibv_qp& base = qp->base.qp;
+  CompletionRing& send = CompletionQueue::of(base.send_cq)->ring;
+  CompletionRing& receive = CompletionQueue::of(base.recv_cq)->ring;
+  bool joined = false;
+  if (&send == &receive) {
+    joined = send.addQueue(base.qp_num, {&qp->send.ring, &qp->receive.ring});
+  } else {
+    joined = send.addQueue(base.qp_num, {&qp->send.ring, nullptr}) &&
+             receive.addQueue(base.qp_num, {nullptr, &qp->receive.ring});
+  }
+  if (!joined) leaveCqs(qp);
+  return joined ? 0 : ENOMEM;
+}
+
+// What follows the kernel's part of creation; base is valid. Returns 0 or a positive errno.
+int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_resp& created) {
+  ibv_qp* base = &qp->base.qp;
+  qp->send.limits = {.max_send_sge = attr.cap.max_send_sge,
+                     .max_inline = created.max_inline,
+                     .signal_all = attr.sq_sig_all != 0};
+  qp->receive.limits = {.max_receive_sge = attr.cap.max_recv_sge};
+  qp->send.doorbell = Doorbell(base, Doorbell::Kind::kSend);
+  qp->receive.doorbell = Doorbell(base, Doorbell::Kind::kReceive);
+  if (int error = mapRings(qp, base->context->cmd_fd, created); error != 0) return error;
+  return joinCqs(qp);
+}
+
+// The rings hold what was asked for, rounded up; all of it can be used.
+void reportCapacity(QueuePair* qp, ibv_qp_cap* cap) {
+  cap->max_send_wr = qp->send.ring.capacity();
+  cap->max_recv_wr = qp->receive.ring.capacity();
+  cap->max_inline_data = qp->send.limits.max_inline;
+}
+
+// The transition to RESET drops all work requests without completions.
+void emptyQueues(QueuePair* qp) {
+  ibv_qp& base = qp->base.qp;
+  {
+    std::lock_guard guard(qp->send.lock);
+    CompletionQueue::of(base.send_cq)->ring.discard(base.qp_num, [qp] {
+      if (qp->send.ring.capacity() > 0) qp->send.ring.reset();
+    });
+  }
+  std::lock_guard guard(qp->receive.lock);
+  CompletionQueue::of(base.recv_cq)->ring.discard(base.qp_num, [qp] {
+    if (qp->receive.ring.capacity() > 0) qp->receive.ring.reset();
+  });
+}
+
+}  // namespace
+
+ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  if (attr->send_cq == nullptr || attr->recv_cq == nullptr) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  std::unique_ptr<QueuePair> qp(new (std::nothrow) QueuePair);
+  if (!qp) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  ibv_qp* base = &qp->base.qp;
+  pabi::Request<ib_uverbs_create_qp> request;
+  CreateQpResponse response;
+  int error = ibv_cmd_create_qp(pd, base, attr, &request, sizeof(request), response.core(),
+                                sizeof(response));
+  if (error == 0) {
+    error = setUp(qp.get(), *attr, response.driver);
+    if (error != 0) ibv_cmd_destroy_qp(base);
+  }
+  if (error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  reportCapacity(qp.get(), &attr->cap);
+  return &qp.release()->base.qp;
+}
+
+int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
+  pabi::Request<ib_uverbs_modify_qp> request;
+  int error = ibv_cmd_modify_qp(qp, attr, attr_mask, &request, sizeof(request));
+  if (error != 0) return error;
+  if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
+    emptyQueues(QueuePair::of(qp));
+  }
+  return 0;
+}
+
+int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr) {
+  pabi::Request<ib_uverbs_query_qp> request;
+  int error = ibv_cmd_query_qp(qp, attr, attr_mask, init_attr, &request, sizeof(request));
+  if (error != 0) return error;
+  reportCapacity(QueuePair::of(qp), &attr->cap);
+  reportCapacity(QueuePair::of(qp), &init_attr->cap);
+  return 0;
+}
+
+// The kernel goes first: when it refuses, the queue pair lives on as if nothing had happened.
+// Once it agreed it writes no more completions; those that wait are skipped from here on.
+int destroyQp(ibv_qp* qp) {
+  if (int error = ibv_cmd_destroy_qp(qp); error != 0) return error;
+  QueuePair* pair = QueuePair::of(qp);
+  leaveCqs(pair);
+  delete pair;
+  return 0;
+}
+
+int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  return QueuePair::of(qp)->send.post(wr, bad_wr);
+}
+
+int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return QueuePair::of(qp)->receive.post(wr, bad_wr);
+}
+
+}  // namespace kiwarp

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <type_traits>
+
+#include "mapping.h"
+#include "pabi/layout.h"
+#include "queues.h"
+
+namespace kiwarp {
+
+// Lives from createQp() to destroyQp(). Its completion queues know it by number and use its rings
+// under their locks; the application keeps both completion queues until it has destroyed it.
+struct QueuePair {
+  pabi::Qp base = {};
+  Mapping send_mapping;
+  Mapping receive_mapping;
+  SendQueue send;
+  ReceiveQueue receive;
+
+  static QueuePair* of(ibv_qp* qp) { return reinterpret_cast<QueuePair*>(qp); }
+};
+
+static_assert(std::is_standard_layout_v<QueuePair>, "of() relies on base being at the start");
+
+// Pointers are null with errno set on failure; numbers are 0 or a positive errno.
+ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr);
+int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask);
+int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr);
+int destroyQp(ibv_qp* qp);
+int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+}  // namespace kiwarp

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "queues.h"
+
+#include <cerrno>
+
+namespace kiwarp {
+namespace {
+
+// How far a call got: the first request that isn't posted (null if all are) and why it isn't.
+template <typename Wr>
+struct Progress {
+  Wr* bad = nullptr;
+  int error = 0;
+};
+
+// Fills entries until the list or the ring ends; nothing is published yet.
+template <typename Entry, typename Wr, typename Fill>
+Progress<Wr> pushList(WorkRing& ring, Wr* wr, Fill fill) {
+  for (; wr != nullptr; wr = wr->next) {
+    std::byte* entry = ring.next();
+    if (entry == nullptr) return {wr, ENOMEM};
+    if (int error = fill(reinterpret_cast<Entry*>(entry), *wr); error != 0) return {wr, error};
+    ring.push();
+  }
+  return {};
+}
+
+// A doorbell that failed for count entries, the first of which is of wr. Entries that the kernel
+// took nevertheless are posted.
+template <typename Wr>
+Progress<Wr> takeBack(WorkRing& ring, uint32_t count, Wr* wr, int error, Progress<Wr> before) {
+  uint32_t kept = ring.takeBack(count);
+  if (kept == count) return before;
+  for (; kept > 0; --kept) wr = wr->next;
+  return {wr, error};
+}
+
+template <typename Wr>
+int report(const Progress<Wr>& progress, Wr** bad_wr) {
+  if (progress.error != 0) *bad_wr = progress.bad;
+  return progress.error;
+}
+
+}  // namespace
+
+int SendQueue::post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  std::lock_guard guard(lock);
+  if (ring.capacity() == 0) return report(Progress<ibv_send_wr>{wr, ENOMEM}, bad_wr);
+  // From CLOSING on, requests are accepted and complete as flushed.
+  kiwarp_qp_state state = ring.state();
+  if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) {
+    return report(Progress<ibv_send_wr>{wr, EINVAL}, bad_wr);
+  }
+
+  auto progress = pushList<kiwarp_sqe>(ring, wr, [this](kiwarp_sqe* sqe, const ibv_send_wr& from) {
+    return fillSqe(sqe, from, limits);
+  });
+  uint32_t count = ring.unpublished();
+  if (count > 0) {
+    ring.publish();
+    if (int error = doorbell.ring(); error != 0) {
+      progress = takeBack(ring, count, wr, error, progress);
+    }
+  }
+  return report(progress, bad_wr);
+}
+
+int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  std::lock_guard guard(lock);
+  if (ring.capacity() == 0) return report(Progress<ibv_recv_wr>{wr, ENOMEM}, bad_wr);
+  if (ring.state() == KIWARP_QPS_RESET) {
+    return report(Progress<ibv_recv_wr>{wr, EINVAL}, bad_wr);
+  }
+
+  auto progress = pushList<kiwarp_rqe>(ring, wr, [this](kiwarp_rqe* rqe, const ibv_recv_wr& from) {
+    return fillRqe(rqe, from, limits);
+  });
+  uint32_t count = ring.unpublished();
+  if (count > 0) {
+    ring.publish();
+    kiwarp_qp_state state = ring.stateAfterPublish();
+    if (state == KIWARP_QPS_ERROR || state == KIWARP_QPS_TERMINATE) {
+      if (int error = doorbell.ring(); error != 0) {
+        progress = takeBack(ring, count, wr, error, progress);
+      }
+    }
+  }
+  return report(progress, bad_wr);
+}
+
+}  // namespace kiwarp

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Between the verbs' structures and those of the rings.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/kiwarp-abi.h>
+
+#include <cstdint>
+
+namespace kiwarp {
+
+// What the entries of a queue pair can hold.
+struct QueueLimits {
+  uint32_t max_send_sge = 0;
+  uint32_t max_receive_sge = 0;
+  uint32_t max_inline = 0;
+  bool signal_all = false;
+};
+
+// Fills an entry, which must have room for what limits allow. Returns 0 or EINVAL; the entry is
+// garbage then.
+[[nodiscard]] int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits);
+[[nodiscard]] int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits);
+
+void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe);
+
+}  // namespace kiwarp
