@@ -168,6 +168,6 @@ u32 kw_markers_in(u32 off, u32 len)
 	u32 dist = kw_marker_dist(off);
 
 	if (len <= dist)
-		return dist ? 0 : len != 0;
+		return 0;
 	return 1 + (len - dist - 1) / (KW_MARKER_INTERVAL - KW_MARKER_LEN);
 }

@@ -14,7 +14,9 @@ const Octets kReqKey = hex("4d504120494420526571204672616d65");
 const Octets kRepKey = hex("4d504120494420526570204672616d65");
 
 int parse(const Octets& octets, u8 kind, kw_mpa_frame* out) {
-  return kw_mpa_frame_parse(octets.data(), octets.size(), kind, out);
+  // An empty vector has no address, and memcmp wants one.
+  static const u8 nothing = 0;
+  return kw_mpa_frame_parse(octets.empty() ? &nothing : octets.data(), octets.size(), kind, out);
 }
 
 int parse(const Octets& octets, u8 kind) {
