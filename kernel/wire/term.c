@@ -123,13 +123,14 @@ static bool term_of_read_req(const struct kw_term *t)
  */
 int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
 {
-	const u8 *p = buf + KW_TERM_CTRL_LEN;
+	const u8 *p;
 	size_t left;
 	u8 flags;
 
 	memset(out, 0, sizeof(*out));
 	if (len < KW_TERM_CTRL_LEN)
 		return KW_TERM_SHORT;
+	p = buf + KW_TERM_CTRL_LEN;
 	left = len - KW_TERM_CTRL_LEN;
 	kw_term_set_code(out, get_unaligned_be16(buf));
 	flags = buf[2];
