@@ -14,8 +14,10 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/types.h>
-/* Linux 6.12 moved this header out of asm/. */
-#if __has_include("linux/unaligned.h")
+/* Linux 6.12 moved this header out of asm/. Old versions of sparse cannot ask. */
+#if defined(__CHECKER__)
+#include <linux/unaligned.h>
+#elif __has_include("linux/unaligned.h")
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
