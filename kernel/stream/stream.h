@@ -136,6 +136,7 @@ struct kw_orq_entry {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
+ * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
  * @send_msn: next MSN expected on queue 0
@@ -152,6 +153,7 @@ struct kw_orq_entry {
 struct kw_rx {
 	bool running;
 	bool again;
+	bool kick;
 	bool started;
 	u32 need;
 	u32 send_msn;
@@ -234,6 +236,7 @@ enum kw_stream_state {
  * @peer_fin: the peer has closed its half, and all before that was received
  * @fin_sent: this side's half is closed
  * @abort: end at once
+ * @deadline: jiffies by which teardown ends, however far it got
  * @status: why the stream ended: 0 or -errno
  * @pd: identity of the protection domain
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
@@ -251,6 +254,7 @@ struct kw_stream {
 	bool peer_fin;
 	bool fin_sent;
 	bool abort;
+	unsigned long deadline;
 	int status;
 	const void *pd;
 	u32 access;
@@ -287,8 +291,6 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);
-void kw_stream_wait_end(struct kw_stream *s);
-void kw_stream_free(struct kw_stream *s);
 
 int kw_streams_init(void);
 void kw_streams_exit(void);

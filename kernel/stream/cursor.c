@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Reading received octets in place, in the longest runs there are.
+ */
+#include <linux/skbuff.h>
+#include <net/tcp.h>
+
+#include "stream/cursor.h"
+#include "wire/crc.h"
+
+/*
+ * The next piece of the head skb: its parts are the skb itself and the skbs
+ * of its frag_list, and of each the linear part (frag -1), then the fragments.
+ */
+static bool kw_cursor_piece(struct kw_cursor *c, const u8 **p, u32 *len)
+{
+	while (c->part) {
+		struct skb_shared_info *si = skb_shinfo(c->part);
+
+		if (c->frag < 0) {
+			c->frag = 0;
+			*p = c->part->data;
+			*len = skb_headlen(c->part);
+			if (*len)
+				return true;
+		}
+		if (c->frag < si->nr_frags) {
+			const skb_frag_t *f = &si->frags[c->frag++];
+
+			*p = skb_frag_address(f);
+			*len = skb_frag_size(f);
+			return true;
+		}
+		c->part = c->part == c->head ? si->frag_list : c->part->next;
+		c->frag = -1;
+	}
+	return false;
+}
+
+static void kw_cursor_enter(struct kw_cursor *c, struct sk_buff *skb)
+{
+	c->head = skb;
+	c->part = skb;
+	c->frag = -1;
+}
+
+/*
+ * Fragments are often neighbours in memory (the sender built them in one
+ * page block, or they were coalesced): then they are one run.
+ */
+static void kw_cursor_extend(struct kw_cursor *c)
+{
+	for (;;) {
+		struct kw_cursor ahead = *c;
+		const u8 *p;
+		u32 len;
+
+		if (!kw_cursor_piece(&ahead, &p, &len) || p != c->p + c->left)
+			return;
+		c->part = ahead.part;
+		c->frag = ahead.frag;
+		c->left += len;
+	}
+}
+
+static bool kw_cursor_next_page(struct kw_cursor *c)
+{
+	if (!c->staged)
+		return false;
+	c->p = page_address(*c->pages++);
+	c->left = min_t(u32, c->staged, PAGE_SIZE);
+	c->staged -= c->left;
+	return true;
+}
+
+/**
+ * kw_cursor_next() - go on to the next run of contiguous octets
+ * @c: cursor whose run is used up
+ *
+ * Context: socket lock held, unless the cursor reads staged pages.
+ * Return: false if nothing more has been received.
+ */
+bool kw_cursor_next(struct kw_cursor *c)
+{
+	if (!c->head)
+		return kw_cursor_next_page(c);
+
+	while (!kw_cursor_piece(c, &c->p, &c->left)) {
+		u32 seq = TCP_SKB_CB(c->head)->end_seq;
+		struct sk_buff *skb = skb_peek_next(c->head, c->queue);
+		u32 off;
+
+		if (!skb || !skb_frags_readable(skb))
+			return false;
+		kw_cursor_enter(c, skb);
+		/* A retransmission may overlap what is queued before it. */
+		off = seq - TCP_SKB_CB(skb)->seq;
+		if (off) {
+			c->left = 0;
+			if (off < skb->len)
+				return kw_cursor_skip(c, off) &&
+				       (c->left || kw_cursor_next(c));
+			c->part = NULL;
+		}
+	}
+	kw_cursor_extend(c);
+	return true;
+}
+
+/**
+ * kw_cursor_at_socket() - start at the first octet not yet read
+ * @c: cursor
+ * @sk: TCP socket
+ *
+ * Context: socket lock held; the cursor is good until it is released or
+ * octets are consumed.
+ * Return: false if there is nothing to read.
+ */
+bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk)
+{
+	struct sk_buff *skb;
+	u32 off;
+
+	skb = tcp_recv_skb(sk, tcp_sk(sk)->copied_seq, &off);
+	if (!skb || !skb_frags_readable(skb))
+		return false;
+	*c = (struct kw_cursor){ .queue = &sk->sk_receive_queue };
+	kw_cursor_enter(c, skb);
+	return kw_cursor_skip(c, off);
+}
+
+/**
+ * kw_cursor_at_pages() - start at the first of staged octets
+ * @c: cursor
+ * @pages: the pages
+ * @len: octets in them
+ */
+void kw_cursor_at_pages(struct kw_cursor *c, struct page **pages, u32 len)
+{
+	*c = (struct kw_cursor){ .pages = pages, .staged = len };
+}
+
+/**
+ * kw_cursor_copy() - copy octets out and move past them
+ * @c: cursor
+ * @dst: where to
+ * @len: octets
+ *
+ * Return: false if fewer than @len octets have been received.
+ */
+bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
+{
+	while (len) {
+		u32 n;
+
+		if (!c->left && !kw_cursor_next(c))
+			return false;
+		n = min(len, c->left);
+		memcpy(dst, c->p, n);
+		dst += n;
+		c->p += n;
+		c->left -= n;
+		len -= n;
+	}
+	return true;
+}
+
+/**
+ * kw_cursor_crc() - continue a CRC32C over octets and move past them
+ * @c: cursor
+ * @len: octets
+ * @crc: the CRC so far, updated
+ *
+ * Return: false if fewer than @len octets have been received.
+ */
+bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
+{
+	while (len) {
+		u32 n;
+
+		if (!c->left && !kw_cursor_next(c))
+			return false;
+		n = min(len, c->left);
+		*crc = kw_crc32c(*crc, c->p, n);
+		c->p += n;
+		c->left -= n;
+		len -= n;
+	}
+	return true;
+}
+
+/**
+ * kw_cursor_skip() - move past octets
+ * @c: cursor
+ * @len: octets
+ *
+ * Return: false if fewer than @len octets have been received.
+ */
+bool kw_cursor_skip(struct kw_cursor *c, u32 len)
+{
+	while (len) {
+		u32 n;
+
+		if (!c->left && !kw_cursor_next(c))
+			return false;
+		n = min(len, c->left);
+		c->p += n;
+		c->left -= n;
+		len -= n;
+	}
+	return true;
+}

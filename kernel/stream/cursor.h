@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * A position in received octets: a socket's receive queue, or the pages an
+ * overlong FPDU was staged in. Copying a cursor saves the position, which is
+ * how an FPDU is checked first and placed afterwards.
+ */
+#ifndef KW_STREAM_CURSOR_H
+#define KW_STREAM_CURSOR_H
+
+#include <linux/skbuff.h>
+
+/**
+ * struct kw_cursor - where to read next
+ * @p: next octet of the current run of contiguous octets
+ * @left: octets of that run
+ * @head: skb of the receive queue that the run is part of; NULL with @pages
+ * @part: @head, or the skb of its frag_list
+ * @frag: next fragment of @part
+ * @seq: TCP sequence number after the octets of @head
+ * @pages: staged pages still to come
+ * @staged: octets in them
+ */
+struct kw_cursor {
+	const u8 *p;
+	u32 left;
+	struct sk_buff *head;
+	struct sk_buff *part;
+	int frag;
+	struct sk_buff_head *queue;
+	struct page **pages;
+	u32 staged;
+};
+
+bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk);
+void kw_cursor_at_pages(struct kw_cursor *c, struct page **pages, u32 len);
+bool kw_cursor_next(struct kw_cursor *c);
+bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len);
+bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc);
+bool kw_cursor_skip(struct kw_cursor *c, u32 len);
+
+#endif /* KW_STREAM_CURSOR_H */

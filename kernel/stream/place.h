@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Moving octets between a stream and registered memory, with every right
+ * checked again for every segment: a region can be deregistered at any time.
+ */
+#ifndef KW_STREAM_PLACE_H
+#define KW_STREAM_PLACE_H
+
+#include "stream/cursor.h"
+#include "stream/stream.h"
+
+int kw_place_tagged(struct kw_stream *s, struct kw_cursor *c,
+		    const struct kw_mem *mem, u64 addr, u32 len);
+int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
+		 const struct kiwarp_sge *sge, u32 num_sge,
+		 struct kw_sg_pos *pos, u32 len);
+int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
+		  u32 num_sge, struct kw_sg_pos *pos, u32 len, u32 access);
+int kw_check_sgl(struct kw_stream *s, const struct kiwarp_sge *sge,
+		 u32 num_sge, u32 access);
+
+#endif /* KW_STREAM_PLACE_H */

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The receive pass: from the socket's queue to whole, checked FPDUs.
+ *
+ * An FPDU is left in the socket until all of it is there. Its CRC is checked
+ * before a single octet is placed, so that a damaged header can not direct
+ * octets into the wrong buffer (RFC 5044: an FPDU with a bad CRC is not given
+ * to DDP); the second touch, to place, finds the octets in the cache.
+ */
+#include <linux/unaligned.h>
+#include <net/tcp.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/rx.h"
+#include "stream/teardown.h"
+#include "wire/crc.h"
+
+static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
+{
+	atomic64_add(n, &s->counters[c]);
+}
+
+/*
+ * The trailer: CRC32C over everything before it. The CRC field is there but
+ * means nothing when neither side asked for it.
+ */
+static bool kw_rx_crc_ok(struct kw_stream *s, struct kw_cursor c, u32 fpdu_len)
+{
+	u32 crc = KW_CRC_SEED;
+	u8 field[KW_MPA_CRC_LEN];
+
+	if (!s->p.crc)
+		return true;
+	return kw_cursor_crc(&c, fpdu_len - KW_MPA_CRC_LEN, &crc) &&
+	       kw_cursor_copy(&c, field, KW_MPA_CRC_LEN) &&
+	       kw_crc_get(field) == crc;
+}
+
+/* DDP and RDMAP versions are checked here, before anything else is believed. */
+static int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
+{
+	u32 hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
+	const struct kw_rdmap_op_info *op;
+
+	if (ulpdu_len < hdr_len)
+		return KW_RX_TERM(KW_TERM_MPA_MARKER);
+	seg->len = ulpdu_len - hdr_len;
+	kw_ddp_parse(seg->raw + KW_MPA_HDR_LEN, &seg->ddp);
+	if (seg->ddp.dv != KW_DDP_VERSION)
+		return KW_RX_TERM(seg->ddp.tagged ?
+				  KW_TERM_DDP_TAGGED_VERSION :
+				  KW_TERM_DDP_UNTAGGED_VERSION);
+	if (kw_rdmap_rv(seg->ddp.rsvd_ulp_ctrl) != KW_RDMAP_VERSION)
+		return KW_RX_TERM(KW_TERM_RDMAP_VERSION);
+	seg->op = kw_rdmap_op(seg->ddp.rsvd_ulp_ctrl);
+	op = &kw_rdmap_ops[seg->op];
+	if (!op->valid || op->tagged != seg->ddp.tagged)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	if (!op->tagged && op->qn != seg->ddp.qn)
+		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_INV_QN);
+	return 0;
+}
+
+/*
+ * Handle the FPDU at the cursor, of which avail octets have been received.
+ * When not all of it is there, used is 0 and s->rx.need says what is; else
+ * used is its length and the cursor moves past it. Returns as kw_rx_segment().
+ */
+static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		      u32 *used, struct kw_segment *seg)
+{
+	struct kw_cursor start = *c;
+	u32 ulpdu_len, fpdu_len, raw_len;
+	int rv;
+
+	*used = 0;
+	if (avail < KW_MPA_HDR_LEN) {
+		s->rx.need = KW_MPA_HDR_LEN;
+		return 0;
+	}
+	raw_len = min_t(u32, avail, sizeof(seg->raw));
+	if (!kw_cursor_copy(&start, seg->raw, raw_len))
+		return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
+	ulpdu_len = get_unaligned_be16(seg->raw);
+	fpdu_len = kw_fpdu_len(ulpdu_len);
+	if (avail < fpdu_len) {
+		s->rx.need = fpdu_len;
+		return 0;
+	}
+	*used = fpdu_len;
+	kw_rx_count(s, KW_CNT_RX_FPDUS, 1);
+
+	if (!kw_rx_crc_ok(s, *c, fpdu_len)) {
+		kw_rx_count(s, KW_CNT_RX_CRC_ERRORS, 1);
+		return KW_RX_TERM(KW_TERM_MPA_CRC);
+	}
+	if (ulpdu_len < KW_DDP_CTRL_LEN)
+		return KW_RX_TERM(KW_TERM_MPA_MARKER);
+	rv = kw_rx_header(seg, ulpdu_len);
+	if (rv)
+		return rv;
+
+	start = *c;
+	kw_cursor_skip(&start, KW_MPA_HDR_LEN + ulpdu_len - seg->len);
+	rv = kw_rx_segment(s, seg, &start);
+	if (!rv)
+		kw_cursor_skip(c, fpdu_len);
+	return rv;
+}
+
+/* Remember what to tell the peer, with the headers that it needs to see. */
+static void kw_rx_error(struct kw_stream *s, int rv,
+			const struct kw_segment *seg)
+{
+	struct kw_term *t = &s->tx.term;
+	u16 code = rv & 0xffff;
+	enum kw_fail why = KW_FAIL_FATAL;
+
+	if (rv == KW_RX_STOP)
+		return;
+	memset(t, 0, sizeof(*t));
+	kw_term_set_code(t, code);
+	switch (t->layer) {
+	case KW_TERM_LAYER_RDMAP:
+		kw_rx_count(s, KW_CNT_RX_RDMAP_ERRORS, 1);
+		why = t->type == 1 ? KW_FAIL_REMOTE_ACCESS :
+		      t->type == 2 ? KW_FAIL_REMOTE_REQUEST : KW_FAIL_FATAL;
+		break;
+	case KW_TERM_LAYER_DDP:
+		kw_rx_count(s, KW_CNT_RX_DDP_ERRORS, 1);
+		why = t->type == 1 ? KW_FAIL_REMOTE_ACCESS :
+		      KW_FAIL_REMOTE_REQUEST;
+		break;
+	}
+	/* An LLP error leaves no header that could be trusted (RFC 5040 4.8). */
+	if (t->layer != KW_TERM_LAYER_LLP) {
+		t->has_len = true;
+		t->has_ddp = true;
+		t->seg_len = get_unaligned_be16(seg->raw);
+		t->ddp_hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
+		memcpy(t->ddp_hdr, seg->raw + KW_MPA_HDR_LEN, t->ddp_hdr_len);
+		t->has_rdmap = seg->op == KW_RDMAP_READ_REQ &&
+			       t->layer == KW_TERM_LAYER_RDMAP &&
+			       seg->len == KW_READ_REQ_LEN;
+		if (t->has_rdmap)
+			memcpy(t->rr_hdr, seg->body, KW_READ_REQ_LEN);
+	}
+	pr_debug_ratelimited("stream %p: %s\n", s, kw_term_str(code));
+	kw_stream_fail(s, why, true);
+}
+
+/* After an error everything that still comes is dropped, silently. */
+static void kw_rx_drop(struct kw_stream *s, u32 avail)
+{
+	kw_stage_free(s);
+	if (avail) {
+		kw_rx_count(s, KW_CNT_RX_DROPPED, 1);
+		tcp_read_done(s->sock->sk, avail);
+	}
+}
+
+static bool kw_rx_live(const struct kw_stream *s)
+{
+	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
+}
+
+/*
+ * An FPDU of which a part was staged: complete it, then handle it from the
+ * stage. Returns whether the pass can go on.
+ */
+static bool kw_rx_staged(struct kw_stream *s)
+{
+	struct kw_segment seg = {};
+	struct kw_cursor c;
+	u32 used;
+	int rv;
+
+	kw_stage_fill(s, tcp_inq(s->sock->sk), s->rx.need - s->rx.staged);
+	if (s->rx.staged < s->rx.need)
+		return false;
+	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
+	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	if (rv)
+		kw_rx_error(s, rv, &seg);
+	kw_stage_free(s);
+	s->rx.need = KW_MPA_HDR_LEN;
+	return !rv;
+}
+
+static void kw_rx_pass(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	u32 avail, done = 0, used = 0;
+	struct kw_segment seg;
+	struct kw_cursor c;
+	int rv = 0;
+
+	if (s->rx.staged && kw_rx_live(s) && !kw_rx_staged(s) && kw_rx_live(s))
+		return;
+	avail = tcp_inq(sk);
+	if (!kw_rx_live(s)) {
+		kw_rx_drop(s, avail);
+		return;
+	}
+	if (!avail || !kw_cursor_at_socket(&c, sk))
+		return;
+
+	while (done < avail) {
+		seg.op = KW_RDMAP_NR_OPS;
+		rv = kw_rx_fpdu(s, &c, avail - done, &used, &seg);
+		if (rv || !used)
+			break;
+		done += used;
+		s->rx.need = KW_MPA_HDR_LEN;
+	}
+	if (rv) {
+		kw_rx_error(s, rv, &seg);
+		done = avail;
+	}
+	if (done) {
+		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
+		tcp_read_done(sk, done);
+	}
+	if (!rv && done < avail && kw_stage_needed(s, s->rx.need))
+		kw_stage_fill(s, avail - done, s->rx.need);
+}
+
+/**
+ * kw_rx_run() - receive all that can be received
+ * @s: stream
+ *
+ * Context: socket lock held; softirq or process. May nest in itself, because
+ * transmitting can work off the socket's backlog: then the outer call goes on.
+ */
+void kw_rx_run(struct kw_stream *s)
+{
+	int idx;
+
+	if (s->rx.running) {
+		s->rx.again = true;
+		return;
+	}
+	s->rx.running = true;
+	do {
+		s->rx.again = false;
+		idx = srcu_read_lock(s->mem_srcu);
+		s->rx.mem = NULL;
+		kw_rx_pass(s);
+		srcu_read_unlock(s->mem_srcu, idx);
+	} while (s->rx.again);
+	s->rx.running = false;
+
+	kw_stream_check_peer(s);
+	kw_own_notify(s);
+	if (s->rx.kick) {
+		s->rx.kick = false;
+		kw_stream_kick(s, KW_KICK_LOCKED);
+	}
+}
+
+/**
+ * kw_rx_data_ready() - the socket's data_ready callback
+ * @sk: socket
+ *
+ * Context: called by TCP with the socket lock held, in softirq or process.
+ */
+void kw_rx_data_ready(struct sock *sk)
+{
+	struct kw_stream *s = sk->sk_user_data;
+
+	if (!s)
+		return;
+	if (s->rx.need <= tcp_inq(sk) || s->rx.staged || !kw_rx_live(s) ||
+	    (sk->sk_shutdown & RCV_SHUTDOWN) ||
+	    kw_stage_needed(s, s->rx.need))
+		kw_rx_run(s);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Between the parts of the receive path: rx.c, rx_msg.c and rx_stage.c. */
+#ifndef KW_STREAM_RX_H
+#define KW_STREAM_RX_H
+
+#include "stream/cursor.h"
+#include "stream/stream.h"
+
+/*
+ * What handling an FPDU gives: 0, or KW_RX_TERM(code) with the enum
+ * kw_term_code that the peer is told, or KW_RX_STOP if the stream has ended
+ * without anything to tell.
+ */
+#define KW_RX_TERM(code)	(0x10000 | (code))
+#define KW_RX_STOP		0x20000
+
+/**
+ * struct kw_segment - a DDP segment whose FPDU is complete and checked
+ * @ddp: parsed header
+ * @op: enum kw_rdmap_opcode
+ * @len: octets of payload
+ * @raw: MPA length and DDP header as received, for a Terminate
+ * @body: the Read Request's body as received, likewise
+ */
+struct kw_segment {
+	struct kw_ddp_hdr ddp;
+	u8 op;
+	u32 len;
+	u8 raw[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
+	u8 body[KW_READ_REQ_LEN];
+};
+
+void kw_rx_data_ready(struct sock *sk);
+void kw_rx_run(struct kw_stream *s);
+
+int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
+		  struct kw_cursor *c);
+
+u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want);
+bool kw_stage_needed(struct kw_stream *s, u32 need);
+void kw_stage_free(struct kw_stream *s);
+
+#endif /* KW_STREAM_RX_H */

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Staging: an FPDU may be larger than what the socket's receive buffer can
+ * hold, and a window that is closed because an incomplete FPDU fills it would
+ * never open again. Such an FPDU is moved to pages of our own as it comes.
+ */
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "stream/rx.h"
+
+#define KW_STAGE_PAGES	DIV_ROUND_UP(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN, PAGE_SIZE)
+
+/**
+ * kw_stage_needed() - whether an incomplete FPDU has to leave the socket
+ * @s: stream
+ * @need: octets of the FPDU
+ *
+ * Context: socket lock held.
+ * Return: true if waiting for the rest might close the window.
+ */
+bool kw_stage_needed(struct kw_stream *s, u32 need)
+{
+	struct sock *sk = s->sock->sk;
+	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
+
+	/* Half of the buffer is for overhead (tcp_adv_win_scale). */
+	return need > KW_MPA_HDR_LEN &&
+	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2);
+}
+
+/**
+ * kw_stage_fill() - move octets from the socket to the stage
+ * @s: stream
+ * @avail: octets in the socket
+ * @want: octets that the stage still wants
+ *
+ * Context: socket lock held.
+ * Return: octets moved: fewer than asked for without memory, in which case
+ * the next arrival tries again.
+ */
+u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
+{
+	struct sock *sk = s->sock->sk;
+	u32 n = min(avail, want), moved = 0;
+	struct kw_cursor c;
+
+	if (!s->rx.stage)
+		s->rx.stage = kcalloc(KW_STAGE_PAGES, sizeof(*s->rx.stage),
+				      GFP_ATOMIC | __GFP_NOWARN);
+	if (!s->rx.stage || !n || !kw_cursor_at_socket(&c, sk))
+		return 0;
+
+	while (moved < n) {
+		u32 idx = s->rx.staged / PAGE_SIZE;
+		u32 off = s->rx.staged % PAGE_SIZE;
+		u32 len = min_t(u32, n - moved, PAGE_SIZE - off);
+
+		if (!s->rx.stage[idx])
+			s->rx.stage[idx] = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+		if (!s->rx.stage[idx] ||
+		    !kw_cursor_copy(&c, page_address(s->rx.stage[idx]) + off,
+				    len))
+			break;
+		s->rx.staged += len;
+		moved += len;
+	}
+	if (moved)
+		tcp_read_done(sk, moved);
+	return moved;
+}
+
+/**
+ * kw_stage_free() - give up what is staged
+ * @s: stream
+ *
+ * Context: socket lock held, or the stream has no socket any more.
+ */
+void kw_stage_free(struct kw_stream *s)
+{
+	u32 i;
+
+	if (!s->rx.stage)
+		return;
+	for (i = 0; i < KW_STAGE_PAGES; i++)
+		if (s->rx.stage[i])
+			__free_page(s->rx.stage[i]);
+	kfree(s->rx.stage);
+	s->rx.stage = NULL;
+	s->rx.staged = 0;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * A stream's beginning: taking over a socket after MPA start-up.
+ */
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "stream/rx.h"
+#include "stream/stream.h"
+#include "stream/teardown.h"
+#include "stream/tx.h"
+
+/**
+ * kw_stream_init() - prepare a stream that has no connection
+ * @s: stream
+ * @mem_srcu: domain that keeps regions alive during a pass
+ * @counters: the device's
+ */
+void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
+		    atomic64_t *counters)
+{
+	memset(s, 0, sizeof(*s));
+	s->mem_srcu = mem_srcu;
+	s->counters = counters;
+	INIT_DELAYED_WORK(&s->end_work, kw_end_work);
+	INIT_DELAYED_WORK(&s->tx.work, kw_tx_work);
+}
+
+static int kw_stream_alloc_queues(struct kw_stream *s)
+{
+	s->orq = kvcalloc(max(s->p.ord, 1U), sizeof(*s->orq), GFP_KERNEL);
+	s->irq = kvcalloc(max(s->p.ird, 1U), sizeof(*s->irq), GFP_KERNEL);
+	if (s->orq && s->irq)
+		return 0;
+	kvfree(s->orq);
+	kvfree(s->irq);
+	s->orq = NULL;
+	s->irq = NULL;
+	return -ENOMEM;
+}
+
+static void kw_stream_attach(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+
+	/* Softirq transmits, so allocations may neither sleep nor use current. */
+	sk->sk_allocation = GFP_ATOMIC;
+	sk->sk_use_task_frag = false;
+	tcp_sk(sk)->nonagle |= TCP_NAGLE_OFF;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	s->save_data_ready = sk->sk_data_ready;
+	s->save_state_change = sk->sk_state_change;
+	s->save_write_space = sk->sk_write_space;
+	s->save_error_report = sk->sk_error_report;
+	sk->sk_user_data = s;
+	sk->sk_data_ready = kw_rx_data_ready;
+	sk->sk_state_change = kw_end_state_change;
+	sk->sk_write_space = kw_tx_write_space;
+	sk->sk_error_report = kw_end_error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * kw_stream_start() - enter FPDU mode
+ * @s: stream without a connection
+ * @sock: connected socket whose MPA start-up is finished; passes to the stream
+ * @p: what start-up settled
+ *
+ * Context: process. The owner holds a reference for the stream, which
+ * kw_own_ended() gives back.
+ * Return: 0, or -ENOMEM with the socket released and no reference kept.
+ */
+int kw_stream_start(struct kw_stream *s, struct socket *sock,
+		    const struct kw_stream_params *p)
+{
+	struct sock *sk = sock->sk;
+	int rv;
+
+	s->p = *p;
+	rv = kw_stream_alloc_queues(s);
+	if (rv) {
+		sock_release(sock);
+		return rv;
+	}
+	s->sock = sock;
+	s->status = 0;
+	s->peer_fin = false;
+	s->fin_sent = false;
+	s->abort = false;
+	s->orq_head = 0;
+	s->orq_len = 0;
+	s->irq_head = 0;
+	s->irq_len = 0;
+	memset(&s->rx, 0, sizeof(s->rx));
+	s->rx.need = KW_MPA_HDR_LEN;
+	s->rx.send_msn = 1;
+	s->rx.read_msn = 1;
+	atomic_set(&s->tx.token, 0);
+	s->tx.out_len = 0;
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.held = false;
+	s->tx.term_pending = false;
+	s->tx.term_sent = false;
+	s->tx.send_msn = 1;
+	s->tx.read_msn = 1;
+	s->tx.rtr_pending = p->initiator && p->rtr != KW_RTR_NONE;
+	s->tx.gate = !p->initiator;
+
+	lock_sock(sk);
+	WRITE_ONCE(s->state, KW_STREAM_OPEN);
+	kw_stream_attach(s);
+	/* FPDUs, or the end, may have come before the callbacks were set. */
+	kw_rx_run(s);
+	if (sk->sk_err || sk->sk_state == TCP_CLOSE)
+		kw_end_state_change(sk);
+	kw_stream_kick(s, KW_KICK_LOCKED);
+	release_sock(sk);
+	return 0;
+}

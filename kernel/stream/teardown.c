@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * How a stream ends.
+ *
+ * Graceful (RFC 5040 section 6.2): no new work, the queues drain, FIN, the
+ * peer's FIN. In error: at most a Terminate goes out, then FIN; what still
+ * comes is dropped unread by anyone, but taken out of the socket, so that the
+ * close does not turn into a reset that could overtake the Terminate. Abort:
+ * reset. Each has a deadline. kw_end_work() alone lets go of the socket.
+ */
+#include <linux/jiffies.h>
+#include <net/tcp.h>
+
+#include "stream/counters.h"
+#include "stream/rx.h"
+#include "stream/stream.h"
+#include "stream/teardown.h"
+#include "stream/tx.h"
+
+/* How long a peer may take to read what is left and to close its half. */
+#define KW_CLOSE_TIMEOUT	(10 * HZ)
+#define KW_ERROR_TIMEOUT	(3 * HZ)
+
+static struct workqueue_struct *kw_stream_wq;
+
+/**
+ * kw_streams_init() - what all streams share
+ *
+ * Context: module load.
+ * Return: 0 or -ENOMEM.
+ */
+int kw_streams_init(void)
+{
+	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
+	kw_stream_wq = alloc_workqueue("kiwarp", WQ_UNBOUND | WQ_MEM_RECLAIM |
+				       WQ_HIGHPRI, 0);
+	return kw_stream_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * kw_streams_exit() - undo kw_streams_init()
+ *
+ * Context: module unload, when there are no streams any more.
+ */
+void kw_streams_exit(void)
+{
+	destroy_workqueue(kw_stream_wq);
+}
+
+/**
+ * kw_stream_queue() - run a stream's work in process context
+ * @s: stream
+ * @work: its tx.work or end_work
+ * @delay: jiffies
+ *
+ * Context: any. Work that is already waiting is moved to the new time.
+ */
+void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
+		     unsigned long delay)
+{
+	mod_delayed_work(kw_stream_wq, work, delay);
+}
+
+static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
+{
+	s->deadline = jiffies + timeout;
+	kw_stream_queue(s, &s->end_work, timeout);
+}
+
+/**
+ * kw_stream_fail() - the stream can not go on
+ * @s: stream
+ * @why: for the owner
+ * @terminate: s->tx.term holds what the peer is told
+ *
+ * From here on nothing is placed, nothing but the Terminate is sent, and the
+ * owner flushes all work.
+ *
+ * Context: socket lock held.
+ */
+void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
+{
+	if (s->state != KW_STREAM_OPEN && s->state != KW_STREAM_CLOSING)
+		return;
+	WRITE_ONCE(s->state, KW_STREAM_ERROR);
+	if (!s->status)
+		s->status = -ECONNRESET;
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.held = false;
+	s->tx.rtr_pending = false;
+	s->tx.term_pending = terminate;
+	s->rx.kick = true;
+	if (s->rx.recv_open) {
+		s->rx.recv_open = false;
+		kw_own_recv_done(s, &s->rx.recv, IB_WC_WR_FLUSH_ERR, 0, false,
+				 false, 0);
+	}
+	kw_own_failed(s, why);
+	kw_stream_set_deadline(s, KW_ERROR_TIMEOUT);
+	if (!terminate)
+		kw_stream_queue(s, &s->end_work, 0);
+}
+
+static void kw_stream_begin_close(struct kw_stream *s)
+{
+	if (s->state != KW_STREAM_OPEN)
+		return;
+	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
+	kw_own_closing(s);
+	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
+}
+
+/**
+ * kw_stream_check_peer() - notice that the peer has closed its half
+ * @s: stream
+ *
+ * Context: socket lock held, after a receive pass.
+ */
+void kw_stream_check_peer(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+
+	if (s->peer_fin || !(sk->sk_shutdown & RCV_SHUTDOWN))
+		return;
+	s->peer_fin = true;
+	/* The rest of this FPDU or message will never come. */
+	if (tcp_inq(sk) || s->rx.staged || s->rx.recv_open)
+		kw_stream_fail(s, KW_FAIL_FATAL, false);
+	kw_stream_begin_close(s);
+	kw_stream_queue(s, &s->end_work, 0);
+	s->rx.kick = true;
+}
+
+/**
+ * kw_stream_drained() - nothing is left to transmit
+ * @s: stream
+ *
+ * Context: socket lock held.
+ */
+void kw_stream_drained(struct kw_stream *s)
+{
+	if (s->state == KW_STREAM_CLOSING || s->state == KW_STREAM_ERROR)
+		kw_stream_queue(s, &s->end_work, 0);
+}
+
+static bool kw_stream_lost(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+
+	return sk->sk_err || sk->sk_state == TCP_CLOSE;
+}
+
+static void kw_end_check_lost(struct sock *sk)
+{
+	struct kw_stream *s = sk->sk_user_data;
+
+	if (!s)
+		return;
+	if (kw_stream_lost(s)) {
+		if (sk->sk_err && !s->status)
+			s->status = -sk->sk_err;
+		atomic64_inc(&s->counters[KW_CNT_CONN_RESET]);
+		kw_stream_fail(s, s->state == KW_STREAM_CLOSING ?
+			       KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
+		kw_own_notify(s);
+		kw_stream_queue(s, &s->end_work, 0);
+	} else if (sk->sk_shutdown & RCV_SHUTDOWN) {
+		kw_rx_run(s);
+	}
+}
+
+/**
+ * kw_end_state_change() - the socket's state_change callback
+ * @sk: socket
+ *
+ * Context: called by TCP with the socket lock held.
+ */
+void kw_end_state_change(struct sock *sk)
+{
+	kw_end_check_lost(sk);
+}
+
+/**
+ * kw_end_error_report() - the socket's error_report callback
+ * @sk: socket
+ *
+ * Context: called by TCP with the socket lock held.
+ */
+void kw_end_error_report(struct sock *sk)
+{
+	kw_end_check_lost(sk);
+}
+
+/* All that is to be sent has been given to TCP, and no answer is awaited. */
+static bool kw_end_is_drained(const struct kw_stream *s)
+{
+	if (s->tx.out_len || s->tx.term_pending)
+		return false;
+	if (s->state == KW_STREAM_ERROR || s->peer_fin)
+		return s->state == KW_STREAM_ERROR || s->tx.msg == KW_MSG_NONE;
+	return s->tx.msg == KW_MSG_NONE && !s->tx.held && !s->orq_len &&
+	       !s->irq_len;
+}
+
+enum kw_end_step {
+	KW_END_WAIT,
+	KW_END_FIN,
+	KW_END_FINISH,
+};
+
+static enum kw_end_step kw_end_next(struct kw_stream *s)
+{
+	bool ending = s->state == KW_STREAM_CLOSING ||
+		      s->state == KW_STREAM_ERROR;
+
+	if (s->abort || kw_stream_lost(s))
+		return KW_END_FINISH;
+	if (!ending)
+		return KW_END_WAIT;
+	if (time_after_eq(jiffies, s->deadline)) {
+		s->abort = true;
+		return KW_END_FINISH;
+	}
+	if (!s->fin_sent)
+		return kw_end_is_drained(s) ? KW_END_FIN : KW_END_WAIT;
+	return s->peer_fin ? KW_END_FINISH : KW_END_WAIT;
+}
+
+static void kw_end_detach(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+
+	WRITE_ONCE(s->state, KW_STREAM_DEAD);
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_user_data = NULL;
+	sk->sk_data_ready = s->save_data_ready;
+	sk->sk_state_change = s->save_state_change;
+	sk->sk_write_space = s->save_write_space;
+	sk->sk_error_report = s->save_error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+	if (s->abort)
+		sock_set_flag(sk, SOCK_LINGER), sk->sk_lingertime = 0;
+}
+
+static void kw_end_finish(struct kw_stream *s)
+{
+	cancel_delayed_work_sync(&s->tx.work);
+	/* Doorbells look at the socket inside this domain. */
+	synchronize_srcu_expedited(s->mem_srcu);
+	kw_stage_free(s);
+	if (s->tx.frag.page)
+		put_page(s->tx.frag.page);
+	s->tx.frag.page = NULL;
+	sock_release(s->sock);
+	s->sock = NULL;
+	kvfree(s->orq);
+	kvfree(s->irq);
+	s->orq = NULL;
+	s->irq = NULL;
+	kw_own_ended(s);
+}
+
+/**
+ * kw_end_work() - take teardown one step further
+ * @work: kw_stream.end_work
+ *
+ * Context: process. After the last step the owner, and with it the stream,
+ * may be gone.
+ */
+void kw_end_work(struct work_struct *work)
+{
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, end_work);
+	struct sock *sk = s->sock->sk;
+	enum kw_end_step step;
+
+	lock_sock(sk);
+	step = kw_end_next(s);
+	if (step == KW_END_FIN)
+		s->fin_sent = true;
+	if (step == KW_END_FINISH)
+		kw_end_detach(s);
+	release_sock(sk);
+
+	switch (step) {
+	case KW_END_FIN:
+		kernel_sock_shutdown(s->sock, SHUT_WR);
+		kw_stream_queue(s, &s->end_work, 0);
+		break;
+	case KW_END_FINISH:
+		kw_end_finish(s);
+		break;
+	case KW_END_WAIT:
+		lock_sock(sk);
+		if (s->state == KW_STREAM_CLOSING ||
+		    s->state == KW_STREAM_ERROR)
+			kw_stream_queue(s, &s->end_work,
+					max_t(long, 1, s->deadline - jiffies));
+		release_sock(sk);
+		break;
+	}
+}
+
+/**
+ * kw_stream_close() - graceful teardown asked for by the consumer
+ * @s: started stream
+ *
+ * Context: process; inside s->mem_srcu, so that the socket stays.
+ */
+void kw_stream_close(struct kw_stream *s)
+{
+	lock_sock(s->sock->sk);
+	kw_stream_begin_close(s);
+	release_sock(s->sock->sk);
+	kw_stream_kick(s, KW_KICK_SLEEP);
+}
+
+/**
+ * kw_stream_abort() - end the stream at once
+ * @s: started stream, whose owner holds it
+ *
+ * Context: any.
+ */
+void kw_stream_abort(struct kw_stream *s)
+{
+	WRITE_ONCE(s->abort, true);
+	kw_stream_queue(s, &s->end_work, 0);
+}

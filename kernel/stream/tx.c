@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Transmission: who does it, and handing finished FPDUs to TCP.
+ *
+ * FPDUs are built back to back in a page block of the stream's own (payload
+ * copied and CRC computed while it is in the cache), each cut so that it ends
+ * where a TCP segment ends or leaves room for the next one to begin. The
+ * block then goes to TCP by reference in one call, so that TSO cuts at FPDU
+ * boundaries. Since the payload was copied, the work request is complete when
+ * TCP has the octets: the consumer's buffer is not looked at again.
+ */
+#include <linux/bvec.h>
+#include <net/tcp.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/teardown.h"
+#include "stream/tx.h"
+
+/* The least that a page block must still have to be built in. */
+#define KW_TX_FRAG_MIN	4096
+
+enum kw_tx_result {
+	KW_TX_IDLE,		/* nothing to send */
+	KW_TX_BLOCKED,		/* write_space will go on */
+	KW_TX_NOMEM,		/* try again in a moment */
+	KW_TX_STOPPED,		/* the socket takes no more */
+};
+
+/* How far the segment being filled has got: where does the next octet fall? */
+static u32 kw_tx_room(struct sock *sk, u32 mss)
+{
+	struct sk_buff *skb = tcp_write_queue_tail(sk);
+
+	if (!skb || !tcp_skb_can_collapse_to(skb))
+		return mss;
+	return mss - skb->len % mss;
+}
+
+/* Give TCP what is built. Returns false, with the result, if it took not all. */
+static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
+{
+	struct sock *sk = s->sock->sk;
+	struct kw_tx *tx = &s->tx;
+
+	while (tx->out_len) {
+		struct msghdr msg = {
+			.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL |
+				     MSG_SPLICE_PAGES | MSG_NO_SHARED_FRAGS |
+				     (more ? MSG_MORE : 0) |
+				     (tx->out_eor ? MSG_EOR : 0),
+		};
+		struct bio_vec bv;
+		int n;
+
+		bvec_set_page(&bv, tx->frag.page, tx->out_len, tx->out);
+		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &bv, 1, tx->out_len);
+		n = tcp_sendmsg_locked(sk, &msg, tx->out_len);
+		if (n > 0) {
+			atomic64_add(n, &s->counters[KW_CNT_TX_OCTETS]);
+			tx->out += n;
+			tx->out_len -= n;
+			continue;
+		}
+		if (n == -EAGAIN && !sk_stream_memory_free(sk))
+			*res = KW_TX_BLOCKED;
+		else if (n == -EAGAIN || n == -ENOMEM || n == -ENOBUFS)
+			*res = KW_TX_NOMEM;
+		else
+			*res = KW_TX_STOPPED;
+		return false;
+	}
+	tx->out_eor = false;
+	kw_own_retire(s);
+	return true;
+}
+
+/* Build FPDUs until the block or the work is used up. */
+static bool kw_tx_build(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	struct kw_tx *tx = &s->tx;
+	struct kw_chunk ch;
+	u32 start, want;
+
+	want = min_t(u32, tcp_sk(sk)->mss_cache + 64, KW_TX_FRAG_MIN);
+	if (!skb_page_frag_refill(want, &tx->frag, GFP_ATOMIC | __GFP_NOWARN))
+		return false;
+	start = tx->frag.offset;
+	ch = (struct kw_chunk){
+		.p = page_address(tx->frag.page) + start,
+		.left = (tx->frag.size - start) & ~3u,
+		.mss = tcp_sk(sk)->mss_cache,
+	};
+	ch.room = kw_tx_room(sk, ch.mss);
+	if (ch.room < KW_TX_ROOM_MIN && ch.room != ch.mss) {
+		/* Too little for an FPDU: let the segment end where it is. */
+		TCP_SKB_CB(tcp_write_queue_tail(sk))->eor = 1;
+		ch.room = ch.mss;
+	}
+	while (!ch.full && kw_tx_frame(s, &ch))
+		atomic64_inc(&s->counters[KW_CNT_TX_FPDUS]);
+
+	tx->out = start;
+	tx->out_len = ch.p - ((u8 *)page_address(tx->frag.page) + start);
+	tx->out_eor = ch.eor;
+	/* Aligned, so that the next chunk's FPDUs are. */
+	tx->frag.offset = start + tx->out_len;
+	return true;
+}
+
+static enum kw_tx_result kw_tx_run(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	enum kw_tx_result res = KW_TX_IDLE;
+
+	if (s->state == KW_STREAM_DEAD || s->state == KW_STREAM_IDLE)
+		return KW_TX_STOPPED;
+	s->rx.mem = NULL;
+	for (;;) {
+		if (s->tx.out_len && !kw_tx_push(s, kw_tx_more(s), &res))
+			return res;
+		if (!kw_tx_more(s))
+			return KW_TX_IDLE;
+		if (!sk_stream_memory_free(sk)) {
+			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+			return KW_TX_BLOCKED;
+		}
+		if (!kw_tx_build(s))
+			return KW_TX_NOMEM;
+		if (!s->tx.out_len)
+			return KW_TX_IDLE;
+	}
+}
+
+/*
+ * The owner of the token transmits until nobody wants more. Returns false if
+ * it keeps the token because the worker is to go on.
+ */
+static bool kw_tx_loop(struct kw_stream *s)
+{
+	struct kw_tx *tx = &s->tx;
+	enum kw_tx_result res;
+	int idx;
+
+	do {
+		atomic_andnot(KW_TX_WANTED, &tx->token);
+		smp_mb__after_atomic();
+		idx = srcu_read_lock(s->mem_srcu);
+		res = kw_tx_run(s);
+		srcu_read_unlock(s->mem_srcu, idx);
+		if (res == KW_TX_NOMEM) {
+			atomic64_inc(&s->counters[KW_CNT_TX_NO_MEMORY]);
+			kw_stream_queue(s, &tx->work, 1);
+			return false;
+		}
+		if (res == KW_TX_BLOCKED)
+			atomic64_inc(&s->counters[KW_CNT_TX_BLOCKED]);
+		if (res == KW_TX_IDLE)
+			kw_stream_drained(s);
+	} while (atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) != KW_TX_OWNED);
+
+	kw_own_notify(s);
+	return true;
+}
+
+static bool kw_tx_claim(struct kw_stream *s)
+{
+	return !(atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &
+		 KW_TX_OWNED);
+}
+
+/*
+ * From a context that may not wait: only when nobody holds the socket, and
+ * without waiting for its lock, since the caller may hold another stream's.
+ */
+static bool kw_tx_try(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	bool done = false;
+
+	if (in_hardirq() || irqs_disabled())
+		return false;
+	local_bh_disable();
+	if (spin_trylock(&sk->sk_lock.slock)) {
+		if (!sock_owned_by_user(sk)) {
+			kw_tx_loop(s);
+			done = true;
+		}
+		spin_unlock(&sk->sk_lock.slock);
+	}
+	local_bh_enable();
+	return done;
+}
+
+/**
+ * kw_stream_kick() - transmit what there is to transmit
+ * @s: started stream
+ * @how: what the calling context allows
+ *
+ * If somebody is transmitting already, it is only told that there is more.
+ *
+ * Context: as @how says; the caller makes sure that the stream does not end
+ * meanwhile (socket lock, or a reference and kw_stream.state).
+ */
+void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
+{
+	if (!kw_tx_claim(s))
+		return;
+	switch (how) {
+	case KW_KICK_LOCKED:
+		kw_tx_loop(s);
+		return;
+	case KW_KICK_SLEEP:
+		lock_sock(s->sock->sk);
+		kw_tx_loop(s);
+		release_sock(s->sock->sk);
+		return;
+	case KW_KICK_ATOMIC:
+		if (!kw_tx_try(s))
+			kw_stream_queue(s, &s->tx.work, 0);
+		return;
+	}
+}
+
+/**
+ * kw_tx_work() - transmit for an owner of the token that could not
+ * @work: kw_tx.work
+ *
+ * Context: process; the token is held and passes to this.
+ */
+void kw_tx_work(struct work_struct *work)
+{
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, tx.work);
+
+	lock_sock(s->sock->sk);
+	kw_tx_loop(s);
+	release_sock(s->sock->sk);
+}
+
+/**
+ * kw_tx_write_space() - the socket's write_space callback
+ * @sk: socket
+ *
+ * Context: called by TCP with the socket lock held when acknowledgements have
+ * made room, and by tcp_sendmsg_locked() itself.
+ */
+void kw_tx_write_space(struct sock *sk)
+{
+	struct kw_stream *s = sk->sk_user_data;
+
+	if (!s || !sk_stream_is_writeable(sk))
+		return;
+	clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	kw_stream_kick(s, KW_KICK_LOCKED);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * From work requests to FPDUs: choosing the next message, segmenting it
+ * (RFC 5041 section 5.2), framing each segment (RFC 5044 section 4).
+ */
+#include <linux/unaligned.h>
+#include <rdma/ib_verbs.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/place.h"
+#include "stream/teardown.h"
+#include "stream/tx.h"
+#include "wire/crc.h"
+
+/* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
+static const u8 kw_send_ops[2][2] = {
+	{ KW_RDMAP_SEND, KW_RDMAP_SEND_SE },
+	{ KW_RDMAP_SEND_INV, KW_RDMAP_SEND_SE_INV },
+};
+
+/* An FPDU costs this much besides payload and header. */
+#define KW_FPDU_OVERHEAD	(KW_MPA_HDR_LEN + KW_MPA_CRC_LEN)
+
+/* Append length, pad and CRC to the ULPDU that stands at ch->p + 2. */
+static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
+			   u32 ulpdu_len)
+{
+	u32 pad = kw_fpdu_pad(ulpdu_len);
+	u32 crc_off = KW_MPA_HDR_LEN + ulpdu_len + pad;
+	u32 len = crc_off + KW_MPA_CRC_LEN;
+
+	put_unaligned_be16(ulpdu_len, ch->p);
+	memset(ch->p + KW_MPA_HDR_LEN + ulpdu_len, 0, pad);
+	if (s->p.crc)
+		kw_crc_put(ch->p + crc_off,
+			   kw_crc32c(KW_CRC_SEED, ch->p, crc_off));
+	else
+		memset(ch->p + crc_off, 0, KW_MPA_CRC_LEN);
+	ch->p += len;
+	ch->left -= len;
+	ch->room = len < ch->room ? ch->room - len : ch->mss;
+}
+
+/*
+ * How many octets of payload the next FPDU carries, or -1 if it does not fit
+ * into the chunk. Preferably the FPDU ends with its TCP segment; where the
+ * rest of the segment is too small to be of use, the chunk ends here and its
+ * end becomes a segment's end.
+ */
+static int kw_fpdu_payload(struct kw_chunk *ch, u32 hdr_len, u32 want)
+{
+	u32 overhead = KW_FPDU_OVERHEAD + hdr_len;
+	u32 whole = kw_fpdu_len(hdr_len + want);
+	u32 fit;
+
+	if (whole <= ch->room && whole <= ch->left)
+		return want;
+	if (ch->room < KW_TX_ROOM_MIN) {
+		if (ch->room != ch->mss) {
+			ch->full = true;
+			ch->eor = true;
+			return -1;
+		}
+		/* An EMSS under the minimum: such FPDUs span segments. */
+		fit = KW_TX_ROOM_MIN;
+	} else {
+		fit = ch->room & ~3u;
+	}
+	if (fit > KW_MULPDU_MAX + KW_FPDU_OVERHEAD)
+		fit = KW_MULPDU_MAX + KW_FPDU_OVERHEAD;
+	if (fit > ch->left) {
+		/*
+		 * FPDUs are contiguous in the block. Wait for a new block,
+		 * unless a whole one is no larger than what is left.
+		 */
+		if (ch->left < PAGE_SIZE - 64) {
+			ch->full = true;
+			return -1;
+		}
+		fit = ch->left;
+	}
+	if (whole <= fit)
+		return want;
+	return (fit - overhead) & ~3u;
+}
+
+static bool kw_frame_term(struct kw_stream *s, struct kw_chunk *ch)
+{
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+	u32 len;
+
+	if (ch->left < kw_fpdu_len(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN)) {
+		ch->full = true;
+		return false;
+	}
+	kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_TERMINATE), 0,
+			    KW_QN_TERMINATE, 1, 0);
+	len = kw_term_build(p + KW_DDP_UNTAGGED_LEN, &s->tx.term);
+	kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN + len);
+	s->tx.term_pending = false;
+	s->tx.term_sent = true;
+	atomic64_inc(&s->counters[KW_CNT_TERM_SENT]);
+	return true;
+}
+
+static void kw_orq_push(struct kw_stream *s, const struct kiwarp_sge *sink,
+			u32 sq_index, bool rtr)
+{
+	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] =
+		(struct kw_orq_entry){
+			.sink = *sink, .sq_index = sq_index, .rtr = rtr,
+		};
+}
+
+static bool kw_frame_read_req(struct kw_stream *s, struct kw_chunk *ch,
+			      const struct kw_read_req *req)
+{
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+
+	if (kw_fpdu_payload(ch, KW_DDP_UNTAGGED_LEN, KW_READ_REQ_LEN) !=
+	    KW_READ_REQ_LEN)
+		return false;
+	kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
+			    KW_QN_READ_REQ, s->tx.read_msn++, 0);
+	kw_read_req_build(p + KW_DDP_UNTAGGED_LEN, req);
+	kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN + KW_READ_REQ_LEN);
+	return true;
+}
+
+/* RFC 6581 section 5: the FPDU that opens the peer-to-peer model. */
+static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kiwarp_sge none = {};
+	const struct kw_read_req req = {};
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+
+	if (ch->left < kw_fpdu_len(KW_DDP_UNTAGGED_LEN + KW_READ_REQ_LEN)) {
+		ch->full = true;
+		return false;
+	}
+	switch (s->p.rtr) {
+	case KW_RTR_READ:
+		if (!kw_frame_read_req(s, ch, &req))
+			return false;
+		kw_orq_push(s, &none, 0, true);
+		break;
+	case KW_RTR_SEND:
+		kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_SEND), 0,
+				    KW_QN_SEND, s->tx.send_msn++, 0);
+		kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN);
+		break;
+	default:
+		kw_ddp_put_tagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_WRITE), 0, 0);
+		kw_fpdu_finish(s, ch, KW_DDP_TAGGED_LEN);
+	}
+	s->tx.rtr_pending = false;
+	return true;
+}
+
+static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
+{
+	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
+		return false;
+	return w->opcode != KIWARP_OP_READ || s->orq_len < s->p.ord;
+}
+
+/* A local fault: the WQE completes in error and the stream ends. */
+static void kw_wqe_fail(struct kw_stream *s, u16 status)
+{
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.held = false;
+	kw_own_wqe_done(s, s->tx.wqe.index, status);
+	memset(&s->tx.term, 0, sizeof(s->tx.term));
+	kw_term_set_code(&s->tx.term, KW_TERM_RDMAP_CATASTROPHIC);
+	kw_stream_fail(s, KW_FAIL_LOCAL, true);
+}
+
+/* Checks that are made once, before the first octet of a message goes out. */
+static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
+{
+	u32 access = w->opcode == KIWARP_OP_READ ? IB_ACCESS_LOCAL_WRITE : 0;
+
+	if (w->status != IB_WC_SUCCESS)
+		return w->status;
+	if (w->opcode == KIWARP_OP_READ && !s->p.ord)
+		return IB_WC_LOC_QP_OP_ERR;
+	if (!(w->flags & KIWARP_SQE_INLINE) &&
+	    kw_check_sgl(s, w->sge, w->num_sge, access))
+		return IB_WC_LOC_PROT_ERR;
+	return IB_WC_SUCCESS;
+}
+
+static bool kw_wqe_is_local(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_LOCAL_INV ||
+	       w->opcode == KIWARP_OP_REG_MR;
+}
+
+/* Start the held WQE. Returns false if the stream failed over it. */
+static bool kw_wqe_start(struct kw_stream *s)
+{
+	struct kw_wqe *w = &s->tx.wqe;
+	u16 status = kw_wqe_check(s, w);
+
+	if (status == IB_WC_SUCCESS && kw_wqe_is_local(w)) {
+		status = kw_own_local_op(s, w);
+		if (status == IB_WC_SUCCESS) {
+			s->tx.held = false;
+			kw_own_wqe_done(s, w->index, status);
+			return true;
+		}
+	}
+	if (status != IB_WC_SUCCESS) {
+		kw_wqe_fail(s, status);
+		return false;
+	}
+	s->tx.held = false;
+	s->tx.msg = KW_MSG_WQE;
+	s->tx.off = 0;
+	s->tx.pos = (struct kw_sg_pos){};
+	return true;
+}
+
+static bool kw_sq_work(const struct kw_stream *s)
+{
+	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
+}
+
+/* Take the next WQE that may start. */
+static bool kw_next_wqe(struct kw_stream *s)
+{
+	while (kw_sq_work(s) && s->tx.msg == KW_MSG_NONE) {
+		if (!s->tx.held && !kw_own_next_wqe(s, &s->tx.wqe))
+			return false;
+		s->tx.held = true;
+		if (!kw_wqe_may_start(s, &s->tx.wqe))
+			return false;
+		if (!kw_wqe_start(s))
+			return false;
+	}
+	return s->tx.msg != KW_MSG_NONE;
+}
+
+/*
+ * Choose the next message. Messages do not interleave (RFC 5041 section 5.3),
+ * so Read Responses and the send queue take turns, message by message.
+ */
+static bool kw_next_msg(struct kw_stream *s)
+{
+	if (!kw_sq_work(s))
+		return false;
+	if (s->irq_len && !(s->tx.responded && kw_next_wqe(s))) {
+		s->tx.msg = KW_MSG_READ_RESP;
+		s->tx.off = 0;
+		return true;
+	}
+	return kw_next_wqe(s);
+}
+
+static bool kw_frame_wqe_read(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	struct kiwarp_sge sink = {};
+	struct kw_read_req req;
+
+	if (w->num_sge)
+		sink = w->sge[0];
+	req = (struct kw_read_req){
+		.sink_stag = sink.lkey,
+		.sink_to = sink.addr,
+		.size = sink.length,
+		.src_stag = w->rkey,
+		.src_to = w->raddr,
+	};
+	if (!kw_frame_read_req(s, ch, &req))
+		return false;
+	kw_orq_push(s, &sink, w->index, false);
+	s->tx.msg = KW_MSG_NONE;
+	return true;
+}
+
+static int kw_wqe_gather(struct kw_stream *s, u8 *dst, u32 len)
+{
+	struct kw_wqe *w = &s->tx.wqe;
+
+	if (w->flags & KIWARP_SQE_INLINE) {
+		memcpy(dst, w->inl + s->tx.off, len);
+		return 0;
+	}
+	return kw_gather_sgl(s, dst, w->sge, w->num_sge, &s->tx.pos, len, 0);
+}
+
+static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	bool write = w->opcode == KIWARP_OP_WRITE;
+	bool inv = w->opcode == KIWARP_OP_SEND_INV;
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+	u32 hdr_len, len;
+	bool last;
+	u8 op;
+	int n;
+
+	if (w->opcode == KIWARP_OP_READ)
+		return kw_frame_wqe_read(s, ch);
+
+	hdr_len = write ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
+	n = kw_fpdu_payload(ch, hdr_len, w->len - s->tx.off);
+	if (n < 0)
+		return false;
+	len = n;
+	if (kw_wqe_gather(s, p + hdr_len, len)) {
+		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
+		return false;
+	}
+	last = s->tx.off + len == w->len;
+	op = write ? KW_RDMAP_WRITE :
+	     kw_send_ops[inv][!!(w->flags & KIWARP_SQE_SOLICITED)];
+	if (write)
+		kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(op), w->rkey,
+				  w->raddr + s->tx.off);
+	else
+		kw_ddp_put_untagged(p, last, KW_RDMAP_CTRL(op),
+				    inv ? w->inv_stag : 0, KW_QN_SEND,
+				    s->tx.send_msn, s->tx.off);
+	kw_fpdu_finish(s, ch, hdr_len + len);
+	s->tx.off += len;
+	if (last) {
+		if (!write)
+			s->tx.send_msn++;
+		s->tx.msg = KW_MSG_NONE;
+		s->tx.responded = false;
+		kw_own_wqe_done(s, w->index, IB_WC_SUCCESS);
+	}
+	return true;
+}
+
+/* The source may have been deregistered since the request was checked. */
+static void kw_read_resp_fail(struct kw_stream *s)
+{
+	s->tx.msg = KW_MSG_NONE;
+	memset(&s->tx.term, 0, sizeof(s->tx.term));
+	kw_term_set_code(&s->tx.term, KW_TERM_RDMAP_INV_STAG);
+	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
+}
+
+static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_read_req *r = &s->irq[s->irq_head];
+	struct kiwarp_sge src = {
+		.addr = r->src_to + s->tx.off, .lkey = r->src_stag,
+	};
+	struct kw_sg_pos pos = {};
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+	bool last;
+	int n;
+
+	n = kw_fpdu_payload(ch, KW_DDP_TAGGED_LEN, r->size - s->tx.off);
+	if (n < 0)
+		return false;
+	src.length = n;
+	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
+			  IB_ACCESS_REMOTE_READ)) {
+		kw_read_resp_fail(s);
+		return false;
+	}
+	last = s->tx.off + n == r->size;
+	kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(KW_RDMAP_READ_RESP),
+			  r->sink_stag, r->sink_to + s->tx.off);
+	kw_fpdu_finish(s, ch, KW_DDP_TAGGED_LEN + n);
+	s->tx.off += n;
+	if (last) {
+		s->irq_head = (s->irq_head + 1) % s->p.ird;
+		s->irq_len--;
+		s->tx.msg = KW_MSG_NONE;
+		s->tx.responded = true;
+	}
+	return true;
+}
+
+/**
+ * kw_tx_more() - whether there is something to frame
+ * @s: stream
+ *
+ * Takes a WQE off the send queue if that is what comes next.
+ *
+ * Context: inside s->mem_srcu, socket lock held, transmit token owned.
+ * Return: true if kw_tx_frame() has something to do.
+ */
+bool kw_tx_more(struct kw_stream *s)
+{
+	if (s->tx.term_pending)
+		return true;
+	if (s->tx.term_sent || !kw_sq_work(s))
+		return false;
+	if (s->tx.rtr_pending)
+		return true;
+	if (s->tx.gate)
+		return false;
+	return s->tx.msg != KW_MSG_NONE || kw_next_msg(s) ||
+	       s->tx.term_pending;
+}
+
+/**
+ * kw_tx_frame() - build the next FPDU
+ * @s: stream
+ * @ch: where to
+ *
+ * Context: as kw_tx_more().
+ * Return: true if an FPDU was built; else @ch->full says whether a new chunk
+ * is wanted or there is nothing (more) to do.
+ */
+bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
+{
+	if (!kw_tx_more(s))
+		return false;
+	if (s->tx.term_pending)
+		return kw_frame_term(s, ch);
+	if (s->tx.rtr_pending)
+		return kw_frame_rtr(s, ch);
+	if (s->tx.msg == KW_MSG_READ_RESP)
+		return kw_frame_read_resp(s, ch);
+	return kw_frame_wqe(s, ch);
+}
