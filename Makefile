@@ -6,10 +6,10 @@
 BUILD := $(CURDIR)/build
 
 # The kernel to build for: the newest installed 6.12 headers, Debian's plain flavour first.
-kdirs-612 := $(wildcard /lib/modules/6.12.*/build /usr/src/linux-headers-6.12.*-amd64)
-kdirs-plain := $(foreach d,$(kdirs-612),$(if $(findstring -rt-,$(d))$(findstring -cloud-,$(d)),,$(d)))
 newest = $(shell printf '%s\n' $(1) | sort -V | tail -n 1)
-KDIR ?= $(call newest,$(or $(kdirs-plain),$(kdirs-612)))
+plain = $(foreach d,$(1),$(if $(findstring -rt,$(d))$(findstring -cloud,$(d)),,$(d)))
+kdirs := $(or $(wildcard /lib/modules/6.12.*/build),$(wildcard /usr/src/linux-headers-6.12.*-amd64))
+KDIR ?= $(call newest,$(or $(call plain,$(kdirs)),$(kdirs)))
 
 KVER = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
 FARM = $(BUILD)/module-$(KVER)
