@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/arena.h"
+#include "common/random.h"
+#include "verify/lane.h"
+#include "verify/op_stream.h"
+
+namespace kiwarp::vm {
+
+// Follows the peer's stream of operations: posts a receive of the right size for each coming
+// Send and, when it has arrived, checks it and every Write that went before it.
+class Receiver {
+ public:
+  // A window's MR was invalidated: the callee registers a new one and returns its rkey.
+  using Renew = std::function<uint32_t(unsigned window)>;
+
+  Receiver(Lane* lane, const Oceans* oceans, const Profile& profile, const StreamParams& params,
+           Report* report, Renew renew);
+
+  // Posts receives while the queue and the memory for them allow.
+  bool refill();
+  void complete(const ibv_wc& wc);
+  // Counts the flushed receives behind the last Send; throws on any other failed completion.
+  bool flushed() const { return spares_ > 0 && spares_flushed_ == spares_; }
+  uint64_t posted() const { return posted_; }
+  uint64_t processed() const { return processed_; }
+  bool done() const { return !coming_ && expected_.empty(); }
+  // At the end of a run nothing outside of any transfer may have changed.
+  void checkRest();
+  std::string dump() const;
+
+ private:
+  struct Expected {
+    Group group;
+    Area area;
+  };
+
+  void fetch();
+  bool post(const Group* group);
+  void checkWrite(const Group& group, const Op& op);
+  void checkMessage(const Expected& expected, const Op& op);
+  void checkInvalidation(const ibv_wc& wc, const Op& op);
+  const uint8_t* expectedData(const Op& op) const;
+  void checkUntouched(const char* what, const Memory& memory);
+
+  Lane* lane_;
+  const Oceans* oceans_;
+  Profile profile_;
+  Report* report_;
+  Renew renew_;
+  OpStream stream_;
+  Rng rng_;
+  Arena inbox_;
+  // Groups without a Send are skipped: nothing of them concerns this side.
+  std::optional<Group> coming_;
+  std::deque<Expected> expected_;
+  uint64_t posted_ = 0;
+  uint64_t processed_ = 0;
+  unsigned spares_ = 0;
+  unsigned spares_flushed_ = 0;
+};
+
+}  // namespace kiwarp::vm

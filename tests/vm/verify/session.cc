@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "verify/session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "common/error.h"
+
+namespace kiwarp::vm {
+namespace {
+
+constexpr int kPollBatch = 32;
+constexpr unsigned kYieldEvery = 16;
+// With work outstanding and no event for this long, the completion queues are looked at anyway:
+// whatever lies there had its wake-up lost.
+constexpr milliseconds kWakeupLimit{3000};
+constexpr milliseconds kLateWakeup{300};
+constexpr seconds kFinishLimit{30};
+constexpr uint64_t kPrintedMismatches = 10;
+
+enum FdIndex : size_t { kChannelFd, kControlFd, kCmFd, kAsyncFd, kFds };
+
+}  // namespace
+
+void Report::mismatch(const std::string& what) {
+  if (counters.mismatches++ < kPrintedMismatches) std::printf("MISMATCH %s\n", what.c_str());
+}
+
+Session::Session(const Settings& settings)
+    : settings_(settings), deadline_(seconds(settings.timeout_s)), last_progress_(Clock::now()) {
+  const auto control_port =
+      static_cast<uint16_t>(settings.control_port ? settings.control_port : settings.port + 1);
+  if (settings_.server) {
+    listener_ = cm_.listen(Address(settings_.address, settings_.port), 128);
+    control_.reset(new Control(Control::acceptOn(settings_.address, control_port, deadline_)));
+  } else {
+    control_.reset(new Control(Control::connectTo(settings_.address, control_port, deadline_)));
+  }
+}
+
+Session::~Session() = default;
+
+bool Session::run() {
+  hello();
+  if (settings_.server) {
+    acceptAll();
+  } else {
+    connectAll();
+  }
+  const int flags = fcntl(channel_->fd, F_GETFL);
+  checkErrno(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), "fcntl of the channel");
+  exchangeKeys();
+  sendCredits(true);
+  runStreams();
+  finish();
+  disconnectAll();
+
+  const Counters& mine = report_.counters;
+  const uint64_t* theirs = peer_result_.value;
+  bool ok = mine.mismatches == 0 && mine.lost_wakeups == 0 && theirs[0] == 0;
+  const auto compare = [&ok](const char* what, uint64_t local, uint64_t remote) {
+    if (local == remote) return;
+    ok = false;
+    std::printf("COUNTS DIFFER %s: here %llu, there %llu\n", what,
+                static_cast<unsigned long long>(local), static_cast<unsigned long long>(remote));
+  };
+  compare("sends received here", mine.received, theirs[1]);
+  compare("sends received there", mine.sends + mine.sends_invalidate, theirs[2]);
+  compare("writes checked here", mine.checked_writes, theirs[3]);
+  compare("writes checked there", mine.writes, theirs[4]);
+  compare("reads checked here", mine.checked_reads, mine.reads);
+  const auto n = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf(
+      "posted %llu: send %llu (solicited %llu, with invalidate %llu), write %llu, read %llu; "
+      "inline %llu, unsignalled %llu, fenced %llu, in %llu lists, %llu octets\n",
+      n(mine.posted()), n(mine.sends + mine.sends_invalidate), n(mine.sends_solicited),
+      n(mine.sends_invalidate), n(mine.writes), n(mine.reads), n(mine.inlined), n(mine.unsignalled),
+      n(mine.fenced), n(mine.lists), n(mine.octets_sent));
+  std::printf(
+      "verified: %llu receives, %llu writes, %llu reads, %llu octets; %llu receives flushed at the "
+      "end; %llu wake-ups\n",
+      n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.octets_checked),
+      n(mine.flushed), n(mine.wakeups));
+  std::printf("mismatches here %llu, at the peer %llu; lost wake-ups here %llu\n",
+              n(mine.mismatches), n(theirs[0]), n(mine.lost_wakeups));
+  return ok;
+}
+
+void Session::runStreams() {
+  last_progress_ = Clock::now();
+  while (!streamsDone()) {
+    bool progress = pollOnce();
+    progress |= pumpAll();
+    sendCredits(false);
+    checkDeadlines(progress);
+    if (!progress) idle();
+  }
+  sendCredits(true);
+}
+
+bool Session::streamsDone() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.sender->done() && worker.receiver->done();
+  });
+}
+
+bool Session::pollOnce() {
+  bool any = false;
+  for (ibv_cq* cq : cqs_) any |= pollCq(cq);
+  return any;
+}
+
+bool Session::pollCq(ibv_cq* cq) {
+  std::array<ibv_wc, kPollBatch> wcs;
+  const int n = ibv_poll_cq(cq, kPollBatch, wcs.data());
+  if (n < 0) fail("ibv_poll_cq: %s", errnoName(n).c_str());
+  for (int i = 0; i < n; ++i) {
+    const ibv_wc& wc = wcs[static_cast<size_t>(i)];
+    const uint32_t index = laneOf(wc.wr_id);
+    if (index >= workers_.size()) fail("completion of nothing posted: %s", describe(wc).c_str());
+    Worker& worker = workers_[index];
+    if (wc.wr_id & kRecvBit) {
+      worker.receiver->complete(wc);
+      worker.heard = true;
+    } else {
+      worker.sender->complete(wc);
+    }
+  }
+  return n > 0;
+}
+
+bool Session::pumpAll() {
+  bool any = false;
+  for (Worker& worker : workers_) {
+    any |= worker.receiver->refill();
+    if (!settings_.server || !settings_.client_first || worker.heard) {
+      any |= worker.sender->pump();
+    }
+  }
+  return any;
+}
+
+void Session::sendCredits(bool all) {
+  for (Worker& worker : workers_) {
+    const uint64_t posted = worker.receiver->posted();
+    const uint64_t processed = worker.receiver->processed();
+    const uint64_t news = (posted - worker.credit_posted) + (processed - worker.credit_processed);
+    if (news == 0 || (!all && news < worker.lane->cap.max_recv_wr / 2)) continue;
+    ControlMessage message;
+    message.type = kCredit;
+    message.qp = worker.lane->index;
+    message.value[0] = worker.credit_posted = posted;
+    message.value[1] = worker.credit_processed = processed;
+    control_->send(message);
+  }
+}
+
+bool Session::handleControl() {
+  bool any = false;
+  while (auto message = control_->tryReceive()) {
+    any = true;
+    if (message->qp >= workers_.size()) fail("side channel: qp %u", message->qp);
+    Sender& sender = *workers_[message->qp].sender;
+    switch (message->type) {
+      case kCredit:
+        sender.onCredit(message->value[0], message->value[1]);
+        break;
+      case kWindowKey:
+        sender.onWindowKey(static_cast<unsigned>(message->value[0]),
+                           static_cast<uint32_t>(message->value[1]));
+        break;
+      case kDone:
+        peer_done_ = true;
+        break;
+      case kResult:
+        peer_result_ = *message;
+        // The peer closes the side channel soon; nothing else will come.
+        return true;
+      default:
+        fail("side channel: message type %u", message->type);
+    }
+  }
+  return any;
+}
+
+void Session::idle() {
+  if (settings_.wait == Wait::kPoll) {
+    if (++empty_polls_ % kYieldEvery != 0) return;
+    sendCredits(true);
+    handleControl();
+    while (auto event = cm_.next(Deadline(milliseconds(0)))) onCmEvent(*event);
+    while (auto event = async_->tryNext()) onAsyncEvent(*event);
+    sched_yield();
+    return;
+  }
+  sendCredits(true);
+  arm();
+  // A completion that came before the request for an event causes none.
+  if (!pollOnce()) sleep();
+}
+
+void Session::arm() {
+  for (ibv_cq* cq : cqs_) {
+    bool solicited = false;
+    if (settings_.wait == Wait::kSolicited) {
+      solicited = std::any_of(workers_.begin(), workers_.end(),
+                              [cq](const Worker& worker) { return worker.lane->recv_cq == cq; });
+    }
+    checkErrno(ibv_req_notify_cq(cq, solicited ? 1 : 0), "ibv_req_notify_cq");
+  }
+}
+
+void Session::sleep() {
+  std::array<pollfd, kFds> fds{{{channel_->fd, POLLIN, 0},
+                                {control_->fd(), POLLIN, 0},
+                                {cm_.fd(), POLLIN, 0},
+                                {async_->fd(), POLLIN, 0}}};
+  const int ready = poll(fds.data(), fds.size(), static_cast<int>(kWakeupLimit.count()));
+  for (size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i].revents) handleFd(i);
+  }
+  if (ready != 0 || settings_.wait != Wait::kEvent || !pollOnce()) return;
+  last_progress_ = Clock::now();
+  // The completion may have come this very moment: then its event is just behind it.
+  if (poll(fds.data(), 1, static_cast<int>(kLateWakeup.count())) == 0) {
+    ++report_.counters.lost_wakeups;
+    std::printf("LOST WAKE-UP: completions without an event\n");
+  }
+}
+
+void Session::handleFd(size_t which) {
+  switch (which) {
+    case kChannelFd:
+      drainChannel();
+      break;
+    case kControlFd:
+      handleControl();
+      break;
+    case kCmFd:
+      while (auto event = cm_.next(Deadline(milliseconds(0)))) onCmEvent(*event);
+      break;
+    default:
+      while (auto event = async_->tryNext()) onAsyncEvent(*event);
+      break;
+  }
+}
+
+void Session::drainChannel() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+    ++report_.counters.wakeups;
+  }
+}
+
+void Session::checkDeadlines(bool progress) {
+  const auto now = Clock::now();
+  if (progress) last_progress_ = now;
+  if (deadline_.passed())
+    fail("not finished within %llu s", static_cast<unsigned long long>(settings_.timeout_s));
+  if (now - last_progress_ > seconds(settings_.stall_s)) {
+    fail("no progress for %llu s", static_cast<unsigned long long>(settings_.stall_s));
+  }
+}
+
+void Session::finish() {
+  const Deadline limit(kFinishLimit);
+  ControlMessage message;
+  message.type = kDone;
+  control_->send(message);
+  while (!peer_done_) {
+    if (limit.passed() || deadline_.passed()) fail("the peer did not finish");
+    if (!pollOnce()) idle();
+  }
+  for (Worker& worker : workers_) worker.receiver->checkRest();
+  const Counters& counters = report_.counters;
+  message.type = kResult;
+  message.value[0] = counters.mismatches + counters.lost_wakeups;
+  message.value[1] = counters.sends + counters.sends_invalidate;
+  message.value[2] = counters.received;
+  message.value[3] = counters.writes;
+  message.value[4] = counters.checked_writes;
+  control_->send(message);
+  while (peer_result_.type != kResult) {
+    if (limit.passed() || deadline_.passed()) fail("the peer told no result");
+    if (!pollOnce()) idle();
+  }
+}
+
+void Session::disconnectAll() {
+  disconnecting_ = true;
+  if (!settings_.server) {
+    for (Worker& worker : workers_)
+      checkErrno(rdma_disconnect(worker.lane->id.get()), "rdma_disconnect");
+  }
+  const Deadline limit(kFinishLimit);
+  const auto over = [](const Worker& worker) {
+    return worker.lane->disconnected && worker.receiver->flushed();
+  };
+  while (!std::all_of(workers_.begin(), workers_.end(), over)) {
+    if (limit.passed()) fail("the connections did not end with their receives flushed");
+    pollOnce();
+    if (auto event = cm_.next(Deadline(milliseconds(20)))) onCmEvent(*event);
+    while (auto event = async_->tryNext()) onAsyncEvent(*event);
+  }
+}
+
+void Session::onCmEvent(const CmEvent& event) {
+  for (Worker& worker : workers_) {
+    if (worker.lane->id.get() != event.id) continue;
+    if (event.type == RDMA_CM_EVENT_DISCONNECTED &&
+        (disconnecting_ || peer_result_.type == kResult)) {
+      worker.lane->disconnected = true;
+      rdma_disconnect(event.id);
+      return;
+    }
+    if (event.type == RDMA_CM_EVENT_ESTABLISHED) return;
+    fail("qp %u: %s", worker.lane->index, describe(event).c_str());
+  }
+  fail("unexpected event: %s", describe(event).c_str());
+}
+
+void Session::onAsyncEvent(const AsyncEvent& event) {
+  if (!event.element) {
+    std::printf("note: %s\n", describe(event).c_str());
+    if (event.type == IBV_EVENT_DEVICE_FATAL) fail("the device is gone");
+    return;
+  }
+  fail("asynchronous event: %s", describe(event).c_str());
+}
+
+std::string Session::dump() const {
+  std::string text;
+  for (const Worker& worker : workers_) {
+    const Lane& lane = *worker.lane;
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    const char* state = "unknown";
+    if (lane.id->qp && ibv_query_qp(lane.id->qp, &attr, IBV_QP_STATE, &init) == 0) {
+      state = stateName(attr.qp_state);
+    }
+    text +=
+        strf("qp %u (number %#x) state %s%s%s\n%s\n%s\n", lane.index,
+             lane.id->qp ? lane.id->qp->qp_num : 0, state,
+             lane.established ? "" : ", not established", lane.disconnected ? ", disconnected" : "",
+             worker.sender->dump().c_str(), worker.receiver->dump().c_str());
+  }
+  return text;
+}
+
+}  // namespace kiwarp::vm
