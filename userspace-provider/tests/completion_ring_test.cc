@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "rings/completion_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "fake_kernel.h"
+
+namespace kiwarp::test {
+namespace {
+
+constexpr uint32_t kStride = 64;
+constexpr uint32_t kWorkEntries = 8;
+
+// A queue pair whose rings are attached to a fake kernel's.
+struct FakeQueuePair {
+  explicit FakeQueuePair(uint32_t qp_id)
+      : id(qp_id), kernel_send(kWorkEntries, kStride), kernel_receive(kWorkEntries, kStride) {
+    EXPECT_TRUE(
+        send.attach(kernel_send.base(), kernel_send.size(), kWorkEntries, kStride, kStride));
+    EXPECT_TRUE(receive.attach(kernel_receive.base(), kernel_receive.size(), kWorkEntries, kStride,
+                               kStride));
+  }
+
+  QueueRings both() { return {&send, &receive}; }
+
+  // How many entries of a ring are free.
+  static uint32_t room(WorkRing& ring) {
+    uint32_t count = 0;
+    for (; ring.next() != nullptr; ++count) ring.push();
+    ring.takeBack(count);
+    return count;
+  }
+
+  static void fill(WorkRing& ring) {
+    while (ring.next() != nullptr) ring.push();
+    ring.publish();
+  }
+
+  uint32_t id;
+  FakeWorkRing kernel_send;
+  FakeWorkRing kernel_receive;
+  WorkRing send;
+  WorkRing receive;
+};
+
+class CompletionRingAt : public testing::TestWithParam<uint32_t> {
+ protected:
+  static constexpr uint32_t kEntries = 4;
+
+  CompletionRingAt() : kernel_(kEntries, GetParam()) {
+    EXPECT_TRUE(ring_.attach(kernel_.base(), kernel_.size(), kEntries));
+  }
+
+  // The wr_ids of what a poll delivers.
+  std::vector<uint64_t> poll(uint32_t limit = 100) {
+    std::vector<uint64_t> ids;
+    uint32_t count = ring_.poll(limit, [&](uint32_t index, const kiwarp_cqe& cqe) {
+      EXPECT_EQ(index, ids.size());
+      ids.push_back(cqe.wr_id);
+    });
+    EXPECT_EQ(count, ids.size());
+    return ids;
+  }
+
+  bool postSend(uint32_t qp_id, uint64_t wr_id, uint32_t wqe_index = 0) {
+    return kernel_.post(cqeOf(qp_id, KIWARP_OP_SEND, wr_id, wqe_index));
+  }
+
+  FakeCq kernel_;
+  CompletionRing ring_;
+};
+
+using Ids = std::vector<uint64_t>;
+
+INSTANTIATE_TEST_SUITE_P(FirstIndex, CompletionRingAt, testing::Values(0U, 3U, 0xfffffffeU));
+
+TEST_P(CompletionRingAt, DeliversInOrderAndAtMostTheLimit) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  EXPECT_EQ(poll(), Ids());
+  ASSERT_TRUE(postSend(1, 10));
+  ASSERT_TRUE(postSend(1, 11));
+  ASSERT_TRUE(postSend(1, 12));
+  EXPECT_EQ(poll(0), Ids());
+  EXPECT_EQ(poll(2), (Ids{10, 11}));
+  EXPECT_EQ(poll(2), (Ids{12}));
+  EXPECT_EQ(poll(2), Ids());
+}
+
+TEST_P(CompletionRingAt, GivesSlotsBackToTheKernel) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  for (uint64_t id = 0; id < 50; ++id) {
+    ASSERT_TRUE(postSend(1, id));
+    if (id % 3 == 2) {
+      EXPECT_EQ(poll(), (Ids{id - 2, id - 1, id}));
+    }
+  }
+  poll();
+  for (uint64_t id = 0; id < kEntries; ++id) ASSERT_TRUE(postSend(1, id));
+  EXPECT_FALSE(postSend(1, 99));
+  EXPECT_EQ(poll(1), (Ids{0}));
+  EXPECT_TRUE(postSend(1, 4));
+}
+
+TEST_P(CompletionRingAt, FreesTheEntriesThatACompletionCovers) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  FakeQueuePair::fill(qp.send);
+  FakeQueuePair::fill(qp.receive);
+  // Two unsignalled sends and the signalled one after them.
+  ASSERT_TRUE(postSend(1, 10, 3));
+  ASSERT_TRUE(kernel_.post(cqeOf(1, KIWARP_OP_RECV, 20, 1)));
+  EXPECT_EQ(poll(), (Ids{10, 20}));
+  EXPECT_NE(qp.send.next(), nullptr);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_NE(qp.send.next(), nullptr);
+    qp.send.push();
+  }
+  EXPECT_EQ(qp.send.next(), nullptr);
+  ASSERT_NE(qp.receive.next(), nullptr);
+  qp.receive.push();
+  EXPECT_EQ(qp.receive.next(), nullptr);
+}
+
+TEST_P(CompletionRingAt, KeepsQueuePairsApart) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  ASSERT_TRUE(ring_.addQueue(1, one.both()));
+  ASSERT_TRUE(ring_.addQueue(2, two.both()));
+  FakeQueuePair::fill(one.send);
+  FakeQueuePair::fill(two.send);
+  ASSERT_TRUE(postSend(2, 20, 8));
+  ASSERT_TRUE(postSend(1, 10, 1));
+  ASSERT_TRUE(postSend(2, 21, 8));
+  EXPECT_EQ(poll(), (Ids{20, 10, 21}));
+  EXPECT_EQ(FakeQueuePair::room(one.send), 1U);
+  EXPECT_EQ(FakeQueuePair::room(two.send), kWorkEntries);
+}
+
+TEST_P(CompletionRingAt, SkipsDestroyedQueuePairs) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  ASSERT_TRUE(ring_.addQueue(1, one.both()));
+  ASSERT_TRUE(ring_.addQueue(2, two.both()));
+  ASSERT_TRUE(postSend(1, 10));
+  EXPECT_EQ(poll(), (Ids{10}));
+  ASSERT_TRUE(postSend(1, 11));
+  ASSERT_TRUE(postSend(2, 20));
+  ASSERT_TRUE(postSend(1, 12));
+  ring_.removeQueue(1, one.both());
+  // Skipped ones count neither against the limit nor in the result.
+  EXPECT_EQ(poll(1), (Ids{20}));
+  EXPECT_EQ(poll(), Ids());
+  // Their slots are the kernel's again.
+  for (uint32_t i = 0; i < kEntries; ++i) EXPECT_TRUE(postSend(2, i));
+}
+
+TEST_P(CompletionRingAt, SkipsTheSideThatReportsElsewhere) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, {&qp.send, nullptr}));
+  ASSERT_TRUE(kernel_.post(cqeOf(1, KIWARP_OP_RECV, 20, 1)));
+  ASSERT_TRUE(postSend(1, 10));
+  EXPECT_EQ(poll(), (Ids{10}));
+}
+
+TEST_P(CompletionRingAt, DoesNotTakeAnOldNumbersCompletionsForTheNewOnes) {
+  FakeQueuePair old_pair(1);
+  FakeQueuePair new_pair(1);
+  ASSERT_TRUE(ring_.addQueue(1, old_pair.both()));
+  ASSERT_TRUE(postSend(1, 10, 5));
+  // The kernel gave the number away again before user space removed the old queue pair.
+  ASSERT_TRUE(ring_.addQueue(1, new_pair.both()));
+  ring_.removeQueue(1, old_pair.both());
+  FakeQueuePair::fill(new_pair.send);
+  ASSERT_TRUE(postSend(1, 11, 1));
+  EXPECT_EQ(poll(), (Ids{11}));
+  EXPECT_EQ(FakeQueuePair::room(new_pair.send), 1U);
+}
+
+TEST_P(CompletionRingAt, DiscardsBeforeAReset) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  ASSERT_TRUE(ring_.addQueue(1, one.both()));
+  ASSERT_TRUE(ring_.addQueue(2, two.both()));
+  FakeQueuePair::fill(one.send);
+  ASSERT_TRUE(postSend(1, 10, 5));
+  ASSERT_TRUE(postSend(2, 20));
+  bool ran = false;
+  ring_.discard(1, [&] {
+    one.send.reset();
+    ran = true;
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(poll(), (Ids{20}));
+  EXPECT_EQ(FakeQueuePair::room(one.send), kWorkEntries);
+  ASSERT_TRUE(postSend(1, 11));
+  EXPECT_EQ(poll(), (Ids{11}));
+}
+
+TEST(CompletionRing, SkipsDroppedCompletionsWithoutAQueuePair) {
+  FakeCq kernel(4);
+  CompletionRing ring;
+  ASSERT_TRUE(ring.attach(kernel.base(), kernel.size(), 4));
+  ASSERT_TRUE(kernel.post(cqeOf(QueueTable::kNoQueue, KIWARP_OP_SEND, 1, 0)));
+  EXPECT_EQ(ring.poll(4, [](uint32_t, const kiwarp_cqe&) {}), 0U);
+  EXPECT_EQ(kernel.waiting(), 0U);
+}
+
+TEST(CompletionRing, RaisesAnEventForTheNextCompletionOnly) {
+  FakeCq kernel(8);
+  CompletionRing ring;
+  ASSERT_TRUE(ring.attach(kernel.base(), kernel.size(), 8));
+  kernel.post(cqeOf(1, KIWARP_OP_SEND, 1, 0));
+  EXPECT_EQ(kernel.events(), 0U);
+  ring.arm(false);
+  EXPECT_EQ(kernel.events(), 0U);
+  kernel.post(cqeOf(1, KIWARP_OP_SEND, 2, 0));
+  EXPECT_EQ(kernel.events(), 1U);
+  kernel.post(cqeOf(1, KIWARP_OP_SEND, 3, 0));
+  EXPECT_EQ(kernel.events(), 1U);
+}
+
+TEST(CompletionRing, WaitsForSolicitedCompletions) {
+  FakeCq kernel(8);
+  CompletionRing ring;
+  ASSERT_TRUE(ring.attach(kernel.base(), kernel.size(), 8));
+  kiwarp_cqe solicited = cqeOf(1, KIWARP_OP_RECV, 1, 0);
+  solicited.flags = KIWARP_CQE_SOLICITED;
+
+  ring.arm(true);
+  kernel.post(cqeOf(1, KIWARP_OP_RECV, 2, 0));
+  EXPECT_EQ(kernel.events(), 0U);
+  kernel.post(solicited);
+  EXPECT_EQ(kernel.events(), 1U);
+
+  // Asking for less doesn't take back what was asked for before.
+  ring.arm(false);
+  ring.arm(true);
+  EXPECT_EQ(kernel.armed(), KIWARP_CQ_ARM_ANY | KIWARP_CQ_ARM_SOLICITED);
+  kernel.post(cqeOf(1, KIWARP_OP_RECV, 3, 0));
+  EXPECT_EQ(kernel.events(), 2U);
+  EXPECT_EQ(kernel.armed(), 0U);
+}
+
+TEST(CompletionRing, RefusesWhatDoesNotFit) {
+  FakeCq kernel(4);
+  CompletionRing ring;
+  EXPECT_FALSE(ring.attach(nullptr, kernel.size(), 4));
+  EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 0));
+  EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 3));
+  EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 8));
+  EXPECT_FALSE(ring.attach(kernel.base(), kernel.size() - 1, 4));
+  EXPECT_TRUE(ring.attach(kernel.base(), kernel.size(), 4));
+}
+
+}  // namespace
+}  // namespace kiwarp::test

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Whether pabi/ describes the installed libibverbs: what is handed to the library in our layout
+// must come out where the public header says, or be called by the public function that it is for.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <rdma/kiwarp-abi.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "pabi/functions.h"
+
+namespace kiwarp::test {
+namespace {
+
+using pabi::Op;
+using Slot = pabi::ContextOps::Slot;
+
+// The verbs that libibverbs copies to public members of verbs_context ...
+#define EXTENDED_SLOTS(X)                                                                         \
+  X(advise_mr)                                                                                    \
+  X(alloc_dm) X(alloc_null_mr) X(alloc_parent_domain) X(alloc_td) X(attach_counters_point_flow)   \
+      X(close_xrcd) X(create_counters) X(create_flow_action_esp) X(create_qp_ex)                  \
+          X(create_rwq_ind_table) X(create_srq_ex) X(create_wq) X(dealloc_td) X(destroy_counters) \
+              X(destroy_flow_action) X(destroy_rwq_ind_table) X(destroy_wq) X(free_dm)            \
+                  X(get_srq_num) X(modify_cq) X(modify_flow_action_esp) X(modify_qp_rate_limit)   \
+                      X(modify_wq) X(open_qp) X(open_xrcd) X(post_srq_ops) X(query_device_ex)     \
+                          X(query_rt_values) X(read_counters) X(reg_dm_mr)
+
+// ... to members of ibv_context::ops ...
+#define FAST_SLOTS(X) \
+  X(alloc_mw)         \
+  X(bind_mw) X(dealloc_mw) X(poll_cq) X(post_recv) X(post_send) X(post_srq_recv) X(req_notify_cq)
+
+// ... and to those of them that only old applications look at.
+#define COMPAT_SLOTS(X)                                                                           \
+  X(alloc_pd)                                                                                     \
+  X(async_event) X(attach_mcast) X(cq_event) X(create_ah) X(create_cq) X(create_qp) X(create_srq) \
+      X(dealloc_pd) X(dereg_mr) X(destroy_ah) X(destroy_cq) X(destroy_qp) X(destroy_srq)          \
+          X(detach_mcast) X(modify_qp) X(modify_srq) X(query_qp) X(query_srq) X(reg_mr)           \
+              X(rereg_mr) X(resize_cq)
+
+constexpr size_t kPublicSlots = 63;
+constexpr size_t kPrivateSlots = 13;
+static_assert(kPublicSlots + kPrivateSlots == pabi::kOpCount);
+
+// Never called; only told apart.
+Slot markerOf(size_t index) { return reinterpret_cast<Slot>(0x1000 + index * 16); }
+
+// What the fake device's functions report, reset by each test.
+struct Seen {
+  std::string last;
+  void* private_data = nullptr;
+  int uninit_calls = 0;
+  pabi::Device* uninit_device = nullptr;
+  void (*prepare)(verbs_context*) = nullptr;
+} seen;
+
+verbs_context* newContext(ibv_device* device, int fd) {
+  return static_cast<verbs_context*>(
+      _verbs_init_and_alloc_context(device, fd, sizeof(verbs_context), nullptr, KIWARP_DRIVER_ID));
+}
+
+verbs_context* allocContext(ibv_device* device, int fd, void* private_data) {
+  seen.last = "alloc_context";
+  seen.private_data = private_data;
+  verbs_context* context = newContext(device, fd);
+  if (context != nullptr && seen.prepare != nullptr) seen.prepare(context);
+  return context;
+}
+
+void uninitDevice(pabi::Device* device) {
+  ++seen.uninit_calls;
+  seen.uninit_device = device;
+}
+
+class ConformanceTest : public testing::Test {
+ protected:
+  ConformanceTest() {
+    seen = {};
+    ops_.name = "conformance";
+    ops_.alloc_context = allocContext;
+    ops_.uninit_device = uninitDevice;
+    device_.ops = &ops_;
+    device_.references = 1;
+    std::strcpy(device_.device.name, "fake0");
+  }
+
+  // libibverbs asks the kernel things at creation; this file refuses them as an old kernel would.
+  static int nullDevice() { return open("/dev/null", O_RDWR | O_CLOEXEC); }
+
+  pabi::DeviceOps ops_{};
+  pabi::Device device_{};
+};
+
+#define COUNT_IF_EQUAL(op, value)                                           \
+  EXPECT_EQ(reinterpret_cast<void*>(value),                                 \
+            reinterpret_cast<void*>(markerOf(static_cast<size_t>(Op::op)))) \
+      << #op;                                                               \
+  agreeing += reinterpret_cast<void*>(value) ==                             \
+              reinterpret_cast<void*>(markerOf(static_cast<size_t>(Op::op)));
+
+TEST_F(ConformanceTest, EverySlotOfTheTableThatIsPublic) {
+  verbs_context* context = newContext(&device_.device, nullDevice());
+  ASSERT_NE(context, nullptr);
+  pabi::ContextOps table;
+  for (size_t i = 0; i < pabi::kOpCount; ++i) table.setRaw(i, markerOf(i));
+  verbs_set_ops(context, &table);
+
+  size_t agreeing = 0;
+#define CHECK_EXTENDED(op) COUNT_IF_EQUAL(op, context->op)
+#define CHECK_FAST(op) COUNT_IF_EQUAL(op, context->context.ops.op)
+#define CHECK_COMPAT(op) COUNT_IF_EQUAL(op, context->context.ops._compat_##op)
+  EXTENDED_SLOTS(CHECK_EXTENDED)
+  FAST_SLOTS(CHECK_FAST)
+  COMPAT_SLOTS(CHECK_COMPAT)
+  COUNT_IF_EQUAL(create_flow, context->ibv_create_flow)
+  COUNT_IF_EQUAL(destroy_flow, context->ibv_destroy_flow)
+  EXPECT_EQ(agreeing, kPublicSlots);
+  RecordProperty("agreeing_slots", static_cast<int>(agreeing));
+
+  verbs_uninit_context(context);
+  std::free(context);
+}
+
+TEST_F(ConformanceTest, NullSlotsAreLeftAlone) {
+  verbs_context* context = newContext(&device_.device, nullDevice());
+  ASSERT_NE(context, nullptr);
+  pabi::ContextOps first;
+  for (size_t i = 0; i < pabi::kOpCount; ++i) first.setRaw(i, markerOf(i));
+  verbs_set_ops(context, &first);
+  pabi::ContextOps second;
+  second.setRaw(static_cast<size_t>(Op::poll_cq), markerOf(1000));
+  verbs_set_ops(context, &second);
+  EXPECT_EQ(reinterpret_cast<Slot>(context->context.ops.poll_cq), markerOf(1000));
+  EXPECT_EQ(reinterpret_cast<Slot>(context->context.ops.post_send),
+            markerOf(static_cast<size_t>(Op::post_send)));
+  verbs_uninit_context(context);
+  std::free(context);
+}
+
+TEST_F(ConformanceTest, ContextIsInitialised) {
+  // With room before it, as a provider has whose structure doesn't start with the context.
+  constexpr size_t kOffset = 64;
+  int fd = nullDevice();
+  auto* memory = static_cast<std::byte*>(
+      _verbs_init_and_alloc_context(&device_.device, fd, kOffset + sizeof(verbs_context),
+                                    reinterpret_cast<verbs_context*>(kOffset), KIWARP_DRIVER_ID));
+  ASSERT_NE(memory, nullptr);
+  auto* context = reinterpret_cast<verbs_context*>(memory + kOffset);
+  EXPECT_EQ(context->sz, sizeof(verbs_context));
+  EXPECT_EQ(context->context.device, &device_.device);
+  EXPECT_EQ(context->context.cmd_fd, fd);
+  EXPECT_EQ(context->context.async_fd, -1);
+  EXPECT_NE(context->priv, nullptr);
+  // libibverbs counts its references in our structure.
+  EXPECT_EQ(device_.references, 2);
+  verbs_uninit_context(context);
+  EXPECT_EQ(device_.references, 1);
+  EXPECT_EQ(seen.uninit_calls, 0);
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "the file belongs to the context";
+  std::free(memory);
+}
+
+TEST_F(ConformanceTest, LastReferenceReleasesTheDevice) {
+  device_.references = 0;
+  device_.sysfs = static_cast<pabi::SysfsDevice*>(std::malloc(sizeof(pabi::SysfsDevice)));
+  verbs_context* context = newContext(&device_.device, nullDevice());
+  ASSERT_NE(context, nullptr);
+  verbs_uninit_context(context);
+  EXPECT_EQ(seen.uninit_calls, 1);
+  EXPECT_EQ(seen.uninit_device, &device_);
+  std::free(context);
+}
+
+// The verbs without a public member: called through the library's functions. Each of them fails
+// or returns a value of its own, and leaves its name.
+void prepareHiddenVerbs(verbs_context* context) {
+  pabi::ContextOps ops;
+  ops.set<Op::create_cq_ex>([](ibv_context*, ibv_cq_init_attr_ex*) -> ibv_cq_ex* {
+    seen.last = "create_cq_ex";
+    return nullptr;
+  });
+  ops.set<Op::free_context>([](ibv_context* freed) {
+    seen.last = "free_context";
+    verbs_context* extended = verbs_get_ctx(freed);
+    verbs_uninit_context(extended);
+    std::free(extended);
+  });
+  ops.set<Op::import_dm>([](ibv_context*, uint32_t) -> ibv_dm* {
+    seen.last = "import_dm";
+    return nullptr;
+  });
+  ops.set<Op::import_mr>([](ibv_pd*, uint32_t) -> ibv_mr* {
+    seen.last = "import_mr";
+    return nullptr;
+  });
+  ops.set<Op::import_pd>([](ibv_context*, uint32_t) -> ibv_pd* {
+    seen.last = "import_pd";
+    return nullptr;
+  });
+  ops.set<Op::query_ece>([](ibv_qp*, ibv_ece*) {
+    seen.last = "query_ece";
+    return 71;
+  });
+  ops.set<Op::query_port>([](ibv_context*, uint8_t port, ibv_port_attr*) {
+    seen.last = "query_port";
+    return 70 + port;
+  });
+  ops.set<Op::query_qp_data_in_order>([](ibv_qp*, ibv_wr_opcode, uint32_t) {
+    seen.last = "query_qp_data_in_order";
+    return 73;
+  });
+  ops.set<Op::reg_dmabuf_mr>([](ibv_pd*, uint64_t, size_t, uint64_t, int, int) -> ibv_mr* {
+    seen.last = "reg_dmabuf_mr";
+    return nullptr;
+  });
+  ops.set<Op::set_ece>([](ibv_qp*, ibv_ece*) {
+    seen.last = "set_ece";
+    return 74;
+  });
+  ops.set<Op::unimport_dm>([](ibv_dm*) { seen.last = "unimport_dm"; });
+  ops.set<Op::unimport_mr>([](ibv_mr*) { seen.last = "unimport_mr"; });
+  ops.set<Op::unimport_pd>([](ibv_pd*) { seen.last = "unimport_pd"; });
+  verbs_set_ops(context, &ops);
+}
+
+TEST_F(ConformanceTest, EverySlotOfTheTableThatIsHidden) {
+  seen.prepare = prepareHiddenVerbs;
+  int cookie = 0;
+  ibv_context* context = verbs_open_device(&device_.device, &cookie);
+  ASSERT_NE(context, nullptr);
+  EXPECT_EQ(seen.last, "alloc_context");
+  EXPECT_EQ(seen.private_data, &cookie);
+
+  size_t called = 0;
+  auto expectCall = [&](const char* name) {
+    EXPECT_EQ(seen.last, name);
+    called += seen.last == name;
+    seen.last.clear();
+  };
+  ibv_pd pd = {};
+  pd.context = context;
+  ibv_mr mr = {};
+  mr.context = context;
+  ibv_dm dm = {};
+  dm.context = context;
+  ibv_qp qp = {};
+  qp.context = context;
+  ibv_ece ece = {};
+  ece.vendor_id = 1;
+  ibv_cq_init_attr_ex cq_attr = {};
+  ibv_port_attr port = {};
+
+  EXPECT_EQ(ibv_create_cq_ex(context, &cq_attr), nullptr);
+  expectCall("create_cq_ex");
+  EXPECT_EQ(ibv_import_dm(context, 1), nullptr);
+  expectCall("import_dm");
+  EXPECT_EQ(ibv_import_mr(&pd, 1), nullptr);
+  expectCall("import_mr");
+  EXPECT_EQ(ibv_import_pd(context, 1), nullptr);
+  expectCall("import_pd");
+  EXPECT_EQ(ibv_query_ece(&qp, &ece), 71);
+  expectCall("query_ece");
+  EXPECT_EQ(ibv_query_port(context, 2, &port), 72);
+  expectCall("query_port");
+#if defined(__x86_64__)
+  EXPECT_EQ(ibv_query_qp_data_in_order(&qp, IBV_WR_SEND, 0), 73);
+  expectCall("query_qp_data_in_order");
+#else
+  ++called;  // libibverbs answers itself on other machines
+#endif
+  EXPECT_EQ(ibv_reg_dmabuf_mr(&pd, 0, 1, 0, -1, 0), nullptr);
+  expectCall("reg_dmabuf_mr");
+  EXPECT_EQ(ibv_set_ece(&qp, &ece), 74);
+  expectCall("set_ece");
+  ibv_unimport_dm(&dm);
+  expectCall("unimport_dm");
+  ibv_unimport_mr(&mr);
+  expectCall("unimport_mr");
+  ibv_unimport_pd(&pd);
+  expectCall("unimport_pd");
+  EXPECT_EQ(ibv_close_device(context), 0);
+  expectCall("free_context");
+  EXPECT_EQ(called, kPrivateSlots);
+}
+
+// The provider's structures wrap the public ones; libibverbs looks for ibv_qp_ex behind an ibv_qp.
+TEST_F(ConformanceTest, QueuePairsWithoutTheNewInterfaceSaySo) {
+  pabi::Qp qp = {};
+  EXPECT_EQ(ibv_qp_to_qp_ex(&qp.qp), nullptr);
+  constexpr uint32_t kHasNewInterface = 2;
+  qp.valid = kHasNewInterface;
+  EXPECT_EQ(ibv_qp_to_qp_ex(&qp.qp), &qp.qp_ex);
+}
+
+}  // namespace
+}  // namespace kiwarp::test

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# load_test.sh installed|other-release LISTER PROVIDER LIBIBVERBS
+#
+# Which devices of a made-up sysfs go to the provider: with the installed libibverbs those that are
+# Kiwarp's, with a copy of it that has another release's name none, and a message says why.
+set -eu
+
+variant=$1 lister=$2 provider=$3 libibverbs=$(realpath "$4")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "FAILED: $*"
+	echo "--- standard output"
+	cat "$work/out"
+	echo "--- standard error"
+	cat "$work/err"
+	exit 1
+}
+
+# device NUMBER NAME NODE_TYPE ABI_VERSION
+device() {
+	local uverbs=$work/sys/class/infiniband_verbs/uverbs$1 ib=$work/sys/class/infiniband/$2
+	mkdir -p "$uverbs" "$ib"
+	echo "$2" >"$uverbs/ibdev"
+	echo "231:$1" >"$uverbs/dev"
+	echo "$4" >"$uverbs/abi_version"
+	echo "$3" >"$ib/node_type"
+}
+
+device 0 kiwarp0 "4: RNIC" 1
+device 1 kiwarp_lab "4: RNIC" 1
+device 2 kiwarp-named-ca "1: CA" 1
+device 3 kiwarp-of-the-future "4: RNIC" 2
+device 4 my-kiwarp "4: RNIC" 1
+echo 6 >"$work/sys/class/infiniband_verbs/abi_version"
+
+export SYSFS_PATH=$work/sys RDMAV_DRIVERS=${provider%-rdmav34.so}
+if [ "$variant" = other-release ]; then
+	mkdir "$work/lib"
+	cp "$libibverbs" "$work/lib/libibverbs.so.1.14.45.0"
+	ln -s libibverbs.so.1.14.45.0 "$work/lib/libibverbs.so.1"
+	export LD_LIBRARY_PATH=$work/lib
+fi
+
+"$lister" >"$work/out" 2>"$work/err" || fail "the lister returned $?"
+sort "$work/out" >"$work/sorted"
+
+case $variant in
+installed)
+	printf '%s\n' "kiwarp0 kiwarp iwarp" "kiwarp_lab kiwarp iwarp" >"$work/expected"
+	cmp -s "$work/sorted" "$work/expected" || fail "other devices than expected"
+	grep -q "kiwarp does not support the kernel ABI of 2" "$work/err" || fail "no word on the ABI"
+	! grep -q libkiwarp "$work/err" || fail "the provider complained"
+	;;
+other-release)
+	[ ! -s "$work/out" ] || fail "the provider took devices"
+	[ "$(grep -c "libkiwarp: built for rdma-core 44" "$work/err")" = 1 ] || fail "no clear message"
+	grep -q "libibverbs.so.1.14.45.0" "$work/err" || fail "the message doesn't name the library"
+	;;
+esac
+echo "$variant: as expected"

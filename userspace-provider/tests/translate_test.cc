@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "translate.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+namespace kiwarp::test {
+namespace {
+
+constexpr uint32_t kMaxSge = 3;
+constexpr uint32_t kMaxInline = 16;
+constexpr QueueLimits kLimits = {
+    .max_send_sge = kMaxSge, .max_receive_sge = 2, .max_inline = kMaxInline, .signal_all = false};
+
+// An entry with garbage in it, so that a member that isn't set shows.
+struct Entry {
+  Entry() { std::memset(static_cast<void*>(this), 0xa5, sizeof(*this)); }
+
+  kiwarp_sqe sqe;
+  union {
+    std::array<kiwarp_sge, kMaxSge> sge;
+    std::array<char, kMaxInline> payload;
+    std::array<char, 64> guard;
+  };
+};
+
+struct SendWr : ibv_send_wr {
+  SendWr(ibv_wr_opcode op, unsigned int flags, ibv_sge* list = nullptr, int count = 0)
+      : ibv_send_wr{} {
+    wr_id = 0x1122334455667788;
+    opcode = op;
+    send_flags = flags;
+    sg_list = list;
+    num_sge = count;
+  }
+};
+
+TEST(FillSqe, Send) {
+  std::array<ibv_sge, 3> list = {{{0x1000, 10, 1}, {0x2000, 20, 2}, {0x3000, 30, 3}}};
+  SendWr wr(IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_FENCE, list.data(), 3);
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.wr_id, 0x1122334455667788U);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_SEND);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SIGNALED | KIWARP_SQE_FENCE);
+  EXPECT_EQ(entry.sqe.num_sge, 3U);
+  EXPECT_EQ(entry.sqe.inline_len, 0U);
+  EXPECT_EQ(entry.sqe.remote_addr, 0U);
+  EXPECT_EQ(entry.sqe.rkey, 0U);
+  EXPECT_EQ(entry.sqe.inv_stag, 0U);
+  EXPECT_EQ(entry.sqe.rsvd[0], 0U);
+  EXPECT_EQ(entry.sqe.rsvd[1], 0U);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(entry.sge[i].addr, list[i].addr);
+    EXPECT_EQ(entry.sge[i].length, list[i].length);
+    EXPECT_EQ(entry.sge[i].lkey, list[i].lkey);
+  }
+}
+
+TEST(FillSqe, SendWithInvalidate) {
+  SendWr wr(IBV_WR_SEND_WITH_INV, IBV_SEND_SOLICITED);
+  wr.invalidate_rkey = 0xabcd;
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_SEND_INV);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SOLICITED);
+  EXPECT_EQ(entry.sqe.inv_stag, 0xabcdU);
+  EXPECT_EQ(entry.sqe.num_sge, 0U);
+}
+
+TEST(FillSqe, RemoteAddressOfWriteAndRead) {
+  ibv_sge sge = {0x1000, 8, 5};
+  for (auto [from, to] : {std::pair{IBV_WR_RDMA_WRITE, KIWARP_OP_WRITE},
+                          std::pair{IBV_WR_RDMA_READ, KIWARP_OP_READ}}) {
+    SendWr wr(from, 0, &sge, 1);
+    wr.wr.rdma.remote_addr = 0xfedcba9876543210;
+    wr.wr.rdma.rkey = 77;
+    Entry entry;
+    ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+    EXPECT_EQ(entry.sqe.opcode, to);
+    EXPECT_EQ(entry.sqe.flags, 0);
+    EXPECT_EQ(entry.sqe.remote_addr, 0xfedcba9876543210U);
+    EXPECT_EQ(entry.sqe.rkey, 77U);
+  }
+}
+
+TEST(FillSqe, SignalsEverythingIfTheQueuePairDoes) {
+  QueueLimits limits = kLimits;
+  limits.signal_all = true;
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 0), limits), 0);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SIGNALED);
+}
+
+TEST(FillSqe, InlineGathersThePayload) {
+  char first[] = "0123456";
+  char second[] = "abcdefghi";
+  std::array<ibv_sge, 3> list = {{{reinterpret_cast<uintptr_t>(first), 7, 0},
+                                  {0, 0, 0},
+                                  {reinterpret_cast<uintptr_t>(second), 9, 0}}};
+  SendWr wr(IBV_WR_RDMA_WRITE, IBV_SEND_INLINE, list.data(), 3);
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_INLINE);
+  EXPECT_EQ(entry.sqe.num_sge, 0U);
+  EXPECT_EQ(entry.sqe.inline_len, kMaxInline);
+  EXPECT_EQ(std::string_view(entry.payload.data(), kMaxInline), "0123456abcdefghi");
+  EXPECT_EQ(entry.guard[kMaxInline], '\xa5');
+}
+
+TEST(FillSqe, InlineOfNothing) {
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, IBV_SEND_INLINE), kLimits), 0);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_INLINE);
+  EXPECT_EQ(entry.sqe.inline_len, 0U);
+}
+
+TEST(FillSqe, RefusesTooMuchInline) {
+  char data[kMaxInline + 1] = {};
+  auto address = reinterpret_cast<uintptr_t>(data);
+  std::array<ibv_sge, 2> list = {{{address, kMaxInline, 0}, {address, 1, 0}}};
+  Entry entry;
+  SendWr one(IBV_WR_SEND, IBV_SEND_INLINE, list.data(), 1);
+  EXPECT_EQ(fillSqe(&entry.sqe, one, kLimits), 0);
+  SendWr both(IBV_WR_SEND, IBV_SEND_INLINE, list.data(), 2);
+  EXPECT_EQ(fillSqe(&entry.sqe, both, kLimits), EINVAL);
+  // Lengths whose sum wraps to less than the limit.
+  list[1].length = UINT32_MAX;
+  EXPECT_EQ(fillSqe(&entry.sqe, both, kLimits), EINVAL);
+  EXPECT_EQ(entry.guard[kMaxInline], '\xa5');
+}
+
+TEST(FillSqe, RefusesWhatReadCannotDo) {
+  std::array<ibv_sge, 2> list = {{{0x1000, 8, 1}, {0x2000, 8, 1}}};
+  Entry entry;
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_RDMA_READ, 0, list.data(), 1), kLimits), 0);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_RDMA_READ, 0, list.data(), 2), kLimits), EINVAL);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_RDMA_READ, IBV_SEND_INLINE, list.data(), 1), kLimits),
+            EINVAL);
+}
+
+TEST(FillSqe, RefusesBadCountsFlagsAndOpcodes) {
+  std::array<ibv_sge, 4> list = {};
+  Entry entry;
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 0, list.data(), 4), kLimits), EINVAL);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 0, list.data(), -1), kLimits), EINVAL);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, IBV_SEND_IP_CSUM), kLimits), EINVAL);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 1U << 31), kLimits), EINVAL);
+  for (auto opcode : {IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_CMP_AND_SWP,
+                      IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_TSO,
+                      static_cast<ibv_wr_opcode>(200)}) {
+    EXPECT_EQ(fillSqe(&entry.sqe, SendWr(opcode, 0), kLimits), EINVAL) << opcode;
+  }
+}
+
+TEST(FillRqe, CopiesTheList) {
+  std::array<ibv_sge, 3> list = {{{0x1000, 10, 1}, {0x2000, 20, 2}, {0, 0, 0}}};
+  ibv_recv_wr wr = {};
+  wr.wr_id = 42;
+  wr.sg_list = list.data();
+  wr.num_sge = 2;
+  struct {
+    kiwarp_rqe rqe;
+    std::array<kiwarp_sge, 2> sge;
+  } entry = {};
+  entry.rqe.rsvd = 1;
+  ASSERT_EQ(fillRqe(&entry.rqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.rqe.wr_id, 42U);
+  EXPECT_EQ(entry.rqe.num_sge, 2U);
+  EXPECT_EQ(entry.rqe.rsvd, 0U);
+  EXPECT_EQ(entry.sge[1].addr, 0x2000U);
+  EXPECT_EQ(entry.sge[1].length, 20U);
+  EXPECT_EQ(entry.sge[1].lkey, 2U);
+  wr.num_sge = 3;
+  EXPECT_EQ(fillRqe(&entry.rqe, wr, kLimits), EINVAL);
+  wr.num_sge = -1;
+  EXPECT_EQ(fillRqe(&entry.rqe, wr, kLimits), EINVAL);
+}
+
+TEST(FillWc, CarriesEverything) {
+  kiwarp_cqe cqe = {};
+  cqe.wr_id = 0x1122334455667788;
+  cqe.opcode = KIWARP_OP_RECV;
+  cqe.status = IBV_WC_REM_ACCESS_ERR;
+  cqe.byte_len = 1U << 31;
+  cqe.qp_id = 17;
+  cqe.vendor_err = 99;
+  cqe.inv_stag = 1234;
+  ibv_wc wc;
+  std::memset(&wc, 0xa5, sizeof(wc));
+  fillWc(&wc, cqe);
+  EXPECT_EQ(wc.wr_id, 0x1122334455667788U);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV);
+  EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(wc.byte_len, 1U << 31);
+  EXPECT_EQ(wc.qp_num, 17U);
+  EXPECT_EQ(wc.vendor_err, 99U);
+  EXPECT_EQ(wc.wc_flags, 0U);
+  EXPECT_EQ(wc.invalidated_rkey, 0U) << "nobody was invalidated";
+
+  cqe.flags = KIWARP_CQE_WITH_INV | KIWARP_CQE_SOLICITED;
+  fillWc(&wc, cqe);
+  EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_WITH_INV));
+  EXPECT_EQ(wc.invalidated_rkey, 1234U);
+}
+
+TEST(FillWc, MapsOpcodes) {
+  for (auto [from, to] :
+       {std::pair{KIWARP_OP_SEND, IBV_WC_SEND}, std::pair{KIWARP_OP_SEND_INV, IBV_WC_SEND},
+        std::pair{KIWARP_OP_WRITE, IBV_WC_RDMA_WRITE}, std::pair{KIWARP_OP_READ, IBV_WC_RDMA_READ},
+        std::pair{KIWARP_OP_RECV, IBV_WC_RECV}}) {
+    kiwarp_cqe cqe = {};
+    cqe.opcode = from;
+    ibv_wc wc;
+    fillWc(&wc, cqe);
+    EXPECT_EQ(wc.opcode, to);
+  }
+}
+
+}  // namespace
+}  // namespace kiwarp::test
