@@ -32,6 +32,7 @@ struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag);
 int kw_own_invalidate(struct kw_stream *s, u32 stag);
 
 void kw_own_notify(struct kw_stream *s);
+int kw_own_started(struct kw_stream *s);
 void kw_own_closing(struct kw_stream *s);
 void kw_own_failed(struct kw_stream *s, enum kw_fail why);
 void kw_own_ended(struct kw_stream *s);

@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
+#include "stream/owner.h"
 #include "stream/rx.h"
 #include "stream/stream.h"
 #include "stream/teardown.h"
@@ -26,16 +27,25 @@ void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
 	INIT_DELAYED_WORK(&s->tx.work, kw_tx_work);
 }
 
+/**
+ * kw_stream_free_queues() - free what kw_stream_start() allocated
+ * @s: stream that does not run
+ */
+void kw_stream_free_queues(struct kw_stream *s)
+{
+	kvfree(s->orq);
+	kvfree(s->irq);
+	s->orq = NULL;
+	s->irq = NULL;
+}
+
 static int kw_stream_alloc_queues(struct kw_stream *s)
 {
 	s->orq = kvcalloc(max(s->p.ord, 1U), sizeof(*s->orq), GFP_KERNEL);
 	s->irq = kvcalloc(max(s->p.ird, 1U), sizeof(*s->irq), GFP_KERNEL);
 	if (s->orq && s->irq)
 		return 0;
-	kvfree(s->orq);
-	kvfree(s->irq);
-	s->orq = NULL;
-	s->irq = NULL;
+	kw_stream_free_queues(s);
 	return -ENOMEM;
 }
 
@@ -69,7 +79,8 @@ static void kw_stream_attach(struct kw_stream *s)
  *
  * Context: process. The owner holds a reference for the stream, which
  * kw_own_ended() gives back.
- * Return: 0, or -ENOMEM with the socket released and no reference kept.
+ * Return: 0; -ENOMEM or -EINVAL (the owner is not ready) with the socket
+ * released and no reference kept.
  */
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p)
@@ -108,6 +119,14 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.gate = !p->initiator;
 
 	lock_sock(sk);
+	rv = kw_own_started(s);
+	if (rv) {
+		release_sock(sk);
+		kw_stream_free_queues(s);
+		sock_release(sock);
+		s->sock = NULL;
+		return rv;
+	}
 	WRITE_ONCE(s->state, KW_STREAM_OPEN);
 	kw_stream_attach(s);
 	/* FPDUs, or the end, may have come before the callbacks were set. */

@@ -288,6 +288,7 @@ void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
 		    atomic64_t *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
+void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);

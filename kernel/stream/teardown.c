@@ -90,11 +90,7 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
 	s->tx.rtr_pending = false;
 	s->tx.term_pending = terminate;
 	s->rx.kick = true;
-	if (s->rx.recv_open) {
-		s->rx.recv_open = false;
-		kw_own_recv_done(s, &s->rx.recv, IB_WC_WR_FLUSH_ERR, 0, false,
-				 false, 0);
-	}
+	s->rx.recv_open = false;
 	kw_own_failed(s, why);
 	kw_stream_set_deadline(s, KW_ERROR_TIMEOUT);
 	if (!terminate)
@@ -238,25 +234,25 @@ static void kw_end_detach(struct kw_stream *s)
 	sk->sk_write_space = s->save_write_space;
 	sk->sk_error_report = s->save_error_report;
 	write_unlock_bh(&sk->sk_callback_lock);
-	if (s->abort)
-		sock_set_flag(sk, SOCK_LINGER), sk->sk_lingertime = 0;
+	if (s->abort) {
+		/* With no time to linger, closing resets. */
+		sock_set_flag(sk, SOCK_LINGER);
+		sk->sk_lingertime = 0;
+	}
 }
 
 static void kw_end_finish(struct kw_stream *s)
 {
-	cancel_delayed_work_sync(&s->tx.work);
-	/* Doorbells look at the socket inside this domain. */
+	/* Doorbells look at the socket, and queue tx.work, inside this domain. */
 	synchronize_srcu_expedited(s->mem_srcu);
+	cancel_delayed_work_sync(&s->tx.work);
 	kw_stage_free(s);
 	if (s->tx.frag.page)
 		put_page(s->tx.frag.page);
 	s->tx.frag.page = NULL;
 	sock_release(s->sock);
 	s->sock = NULL;
-	kvfree(s->orq);
-	kvfree(s->irq);
-	s->orq = NULL;
-	s->irq = NULL;
+	kw_stream_free_queues(s);
 	kw_own_ended(s);
 }
 

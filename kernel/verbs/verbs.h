@@ -38,6 +38,7 @@
 #define KW_MAX_PD		(1 << 17)
 #define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
 #define KW_MAX_MR_SIZE		(~0ULL)
+#define KW_MAX_MSG_SIZE		(1U << 31)
 
 /**
  * struct kw_settings - what an administrator can choose, per device
@@ -63,7 +64,11 @@ struct kw_device {
 	struct xarray qps;		/* QP number -> struct kw_qp */
 	u32 next_qpn;
 	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
+	atomic_t next_cq_id;
 	struct kw_settings settings;
+	int port_active;		/* what the last event said */
+	unsigned long gone;		/* bit 0: gone_work is queued */
+	struct work_struct gone_work;	/* main.c: the netdevice goes away */
 	atomic64_t counters[KW_NR_COUNTERS];
 };
 
@@ -75,15 +80,30 @@ struct kw_pd {
 	struct ib_pd ib;
 };
 
+/**
+ * struct kw_mr - memory region
+ * @mem: what the data path sees
+ * @umem: pinned pages of a process, or NULL
+ * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
+ * @next_pages: mapped by the last kw_map_mr_sg()
+ * @next_nr_ext: entries of @next_ext; 0 once they are registered
+ * @next_ext: the extents that the next kw_mr_register() puts into force
+ * @next_end: kernel address after the last page mapped
+ */
 struct kw_mr {
 	struct ib_mr ib;
 	struct kw_mem mem;
 	struct ib_umem *umem;
+	u32 max_pages;
+	u32 next_pages;
+	u32 next_nr_ext;
+	struct kw_extent *next_ext;
+	u8 *next_end;
 };
 
 /**
  * struct kw_ring - a control structure and entries, shared with user space or not
- * @mem: vmalloc_user() memory: control, then entries at KIWARP_RING_ENTRIES_OFF
+ * @mem: vmalloc() memory: control, then entries at KIWARP_RING_ENTRIES_OFF
  * @size: octets, whole pages
  * @stride: octets from one entry to the next
  * @mask: entries - 1
@@ -114,6 +134,7 @@ static inline u64 kw_ring_key(const struct kw_ring *r)
 
 /**
  * struct kw_cq - completion queue
+ * @id: number, for user space
  * @lock: producers; kernel consumers' polling and arming too
  * @producer: next index to write; the ring's own copy is never read back
  * @consumer: kernel consumers' next index to poll
@@ -122,6 +143,7 @@ static inline u64 kw_ring_key(const struct kw_ring *r)
  */
 struct kw_cq {
 	struct ib_cq ib;
+	u32 id;
 	spinlock_t lock;
 	struct kw_ring ring;
 	u32 producer;
@@ -137,6 +159,10 @@ void kw_cq_notify(struct kw_cq *cq, bool solicited);
 
 /* mr.c */
 struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag);
+int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
+		      bool remote);
+int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
+		   u32 access);
 
 /**
  * struct kw_sq_track - what must be known of a send WQE until it completes
@@ -174,6 +200,9 @@ struct kw_cm_link {
  * @sq_track: sq_entries of them, by index & mask
  * @rq_next: next RQE to take off the ring
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ * @connecting: a stream is being prepared
+ * @connected: a stream holds a reference and has a socket
+ * @idle: no stream works on the queues: whoever needs to may flush them
  */
 struct kw_qp {
 	struct ib_qp ib;
@@ -184,6 +213,9 @@ struct kw_qp {
 	u8 state;
 	bool user;
 	bool sq_sig_all;
+	bool connecting;
+	bool connected;
+	bool idle;
 	u32 access;
 
 	struct kw_cq *scq;
@@ -239,7 +271,8 @@ static inline void kw_count_add(struct kw_device *dev, enum kw_counter c, u64 n)
 }
 
 /* device.c: the operations table and registration, used by main.c */
-struct kw_device *kw_device_create(const char *name, struct net_device *netdev);
+int kw_device_create(const char *name, struct net_device *netdev);
+void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
 
 /* qp.c: called by cm/ */
 struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn);	/* takes a reference */
@@ -267,8 +300,6 @@ int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		 const struct ib_send_wr **bad);
 int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		 const struct ib_recv_wr **bad);
-void kw_drain_sq(struct ib_qp *ibqp);
-void kw_drain_rq(struct ib_qp *ibqp);
 struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);

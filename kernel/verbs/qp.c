@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Queue pairs: life, states, and the step from connection to stream.
+ */
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "verbs/qp.h"
+
+#define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
+			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \
+			 IB_ACCESS_MW_BIND)
+
+/**
+ * kw_qp_get() - take a reference
+ * @qp: queue pair to which the caller has one already
+ */
+void kw_qp_get(struct kw_qp *qp)
+{
+	kref_get(&qp->ref);
+}
+
+static void kw_qp_release(struct kref *ref)
+{
+	complete(&container_of(ref, struct kw_qp, ref)->freed);
+}
+
+/**
+ * kw_qp_put() - give a reference back
+ * @qp: queue pair; destroy_qp goes on when nobody has one any more
+ */
+void kw_qp_put(struct kw_qp *qp)
+{
+	kref_put(&qp->ref, kw_qp_release);
+}
+
+/**
+ * kw_qp_find() - find a queue pair by number and take a reference
+ * @dev: device
+ * @qpn: number
+ *
+ * Context: any.
+ * Return: the queue pair or NULL.
+ */
+struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn)
+{
+	unsigned long flags;
+	struct kw_qp *qp;
+
+	xa_lock_irqsave(&dev->qps, flags);
+	qp = xa_load(&dev->qps, qpn);
+	if (qp && !kref_get_unless_zero(&qp->ref))
+		qp = NULL;
+	xa_unlock_irqrestore(&dev->qps, flags);
+	return qp;
+}
+
+/**
+ * kw_iw_get_qp() - ib_device_ops.iw_get_qp
+ * @ibdev: device
+ * @qpn: number
+ *
+ * Context: iw_cm, which takes its reference with iw_add_ref while it holds
+ * the consumer's queue pair in existence.
+ * Return: the queue pair or NULL.
+ */
+struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
+{
+	struct kw_qp *qp = kw_qp_find(kw_dev(ibdev), qpn);
+
+	if (!qp)
+		return NULL;
+	kw_qp_put(qp);
+	return &qp->ib;
+}
+
+/**
+ * kw_iw_add_ref() - ib_device_ops.iw_add_ref
+ * @ibqp: queue pair
+ */
+void kw_iw_add_ref(struct ib_qp *ibqp)
+{
+	kw_qp_get(kw_qp(ibqp));
+}
+
+/**
+ * kw_iw_rem_ref() - ib_device_ops.iw_rem_ref
+ * @ibqp: queue pair
+ */
+void kw_iw_rem_ref(struct ib_qp *ibqp)
+{
+	kw_qp_put(kw_qp(ibqp));
+}
+
+/**
+ * kw_qp_set_state() - change the state, and tell user space
+ * @qp: queue pair
+ * @state: enum kiwarp_qp_state
+ *
+ * Context: qp->lock held, or nobody else knows the queue pair.
+ */
+void kw_qp_set_state(struct kw_qp *qp, u8 state)
+{
+	WRITE_ONCE(qp->state, state);
+	WRITE_ONCE(kw_ctrl(&qp->sq)->state, state);
+	WRITE_ONCE(kw_ctrl(&qp->rq)->state, state);
+}
+
+/**
+ * kw_qp_event() - raise an asynchronous event
+ * @qp: queue pair
+ * @type: event
+ *
+ * Context: any.
+ */
+void kw_qp_event(struct kw_qp *qp, enum ib_event_type type)
+{
+	struct ib_event ev = {
+		.device = qp->ib.device,
+		.element.qp = &qp->ib,
+		.event = type,
+	};
+
+	if (qp->ib.event_handler)
+		qp->ib.event_handler(&ev, qp->ib.qp_context);
+}
+
+static int kw_qp_check_init(const struct ib_qp_init_attr *a)
+{
+	if (a->qp_type != IB_QPT_RC || a->create_flags || a->srq)
+		return -EOPNOTSUPP;
+	if (!a->send_cq || !a->recv_cq)
+		return -EINVAL;
+	if (!a->cap.max_send_wr || a->cap.max_send_wr > KIWARP_MAX_QP_WR ||
+	    a->cap.max_recv_wr > KIWARP_MAX_QP_WR ||
+	    a->cap.max_send_sge > KIWARP_MAX_SGE ||
+	    a->cap.max_recv_sge > KIWARP_MAX_SGE ||
+	    a->cap.max_inline_data > KIWARP_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
+			     struct ib_ucontext *uctx)
+{
+	struct ib_qp_cap *cap = &a->cap;
+	u32 sq_entries = roundup_pow_of_two(cap->max_send_wr);
+	u32 rq_entries = roundup_pow_of_two(max(cap->max_recv_wr, 1U));
+	u32 payload, sq_stride, rq_stride;
+	int rv;
+
+	cap->max_send_sge = max(cap->max_send_sge, 1U);
+	cap->max_recv_sge = max(cap->max_recv_sge, 1U);
+	payload = max_t(u32, cap->max_send_sge * sizeof(struct kiwarp_sge),
+			ALIGN(cap->max_inline_data, sizeof(struct kiwarp_sge)));
+	sq_stride = sizeof(struct kiwarp_sqe) + payload;
+	rq_stride = sizeof(struct kiwarp_rqe) +
+		    cap->max_recv_sge * sizeof(struct kiwarp_sge);
+
+	qp->sq_track = kvcalloc(sq_entries, sizeof(*qp->sq_track),
+				GFP_KERNEL_ACCOUNT);
+	if (!qp->sq_track)
+		return -ENOMEM;
+	rv = kw_ring_alloc(&qp->sq, sq_entries, sq_stride, uctx);
+	if (rv)
+		goto err_track;
+	rv = kw_ring_alloc(&qp->rq, rq_entries, rq_stride, uctx);
+	if (rv)
+		goto err_sq;
+
+	cap->max_send_wr = sq_entries;
+	cap->max_recv_wr = cap->max_recv_wr ? rq_entries : 0;
+	cap->max_inline_data = min_t(u32, payload, KIWARP_MAX_INLINE);
+	return 0;
+
+err_sq:
+	kw_ring_free(&qp->sq);
+err_track:
+	kvfree(qp->sq_track);
+	return rv;
+}
+
+static void kw_qp_free_rings(struct kw_qp *qp)
+{
+	kw_ring_free(&qp->rq);
+	kw_ring_free(&qp->sq);
+	kvfree(qp->sq_track);
+}
+
+static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
+{
+	struct kiwarp_create_qp_resp resp = {
+		.qp_id = qp->ib.qp_num,
+		.sq_entries = kw_ring_entries(&qp->sq),
+		.sq_stride = qp->sq.stride,
+		.rq_entries = kw_ring_entries(&qp->rq),
+		.rq_stride = qp->rq.stride,
+		.max_inline = qp->init.cap.max_inline_data,
+		.sq_key = kw_ring_key(&qp->sq),
+		.sq_size = qp->sq.size,
+		.rq_key = kw_ring_key(&qp->rq),
+		.rq_size = qp->rq.size,
+	};
+
+	if (udata->outlen < sizeof(resp))
+		return -EINVAL;
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
+{
+	qp->dev = kw_dev(qp->ib.device);
+	kref_init(&qp->ref);
+	init_completion(&qp->freed);
+	spin_lock_init(&qp->lock);
+	spin_lock_init(&qp->sq_post_lock);
+	spin_lock_init(&qp->rq_post_lock);
+	qp->scq = kw_cq(a->send_cq);
+	qp->rcq = kw_cq(a->recv_cq);
+	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
+	qp->idle = true;
+	kw_stream_init(&qp->stream, &qp->dev->mem_srcu, qp->dev->counters);
+}
+
+/**
+ * kw_create_qp() - ib_device_ops.create_qp
+ * @ibqp: zeroed object of the RDMA core's
+ * @attr: what is asked for; its capacities become what is granted
+ * @udata: user space's buffers, or NULL
+ *
+ * Return: 0, -EOPNOTSUPP (type, SRQ, flags), -EINVAL (limits), -ENOMEM.
+ */
+int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+		 struct ib_udata *udata)
+{
+	struct kw_ucontext *uctx =
+		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
+	struct kw_device *dev = kw_dev(ibqp->device);
+	struct kw_qp *qp = kw_qp(ibqp);
+	int rv;
+
+	rv = kw_qp_check_init(attr);
+	if (rv)
+		return rv;
+	if (atomic_inc_return(&dev->nr_qp) > KW_MAX_QP) {
+		rv = -ENOMEM;
+		goto err_count;
+	}
+	kw_qp_setup(qp, attr);
+	qp->user = !!uctx;
+	rv = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
+	if (rv)
+		goto err_count;
+	qp->init = *attr;
+	kw_qp_set_state(qp, KIWARP_QPS_RESET);
+
+	rv = xa_alloc_cyclic_irq(&dev->qps, &ibqp->qp_num, qp,
+				 XA_LIMIT(2, 0xffffff), &dev->next_qpn,
+				 GFP_KERNEL);
+	if (rv < 0)
+		goto err_rings;
+	if (udata) {
+		rv = kw_qp_respond(qp, udata);
+		if (rv)
+			goto err_xa;
+	}
+	return 0;
+
+err_xa:
+	xa_erase_irq(&dev->qps, ibqp->qp_num);
+err_rings:
+	kw_qp_free_rings(qp);
+err_count:
+	atomic_dec(&dev->nr_qp);
+	return rv;
+}
+
+/*
+ * ERROR: end the stream if there is one, in which case its end flushes the
+ * queues; flush them now if there is none.
+ */
+static void kw_qp_to_error(struct kw_qp *qp)
+{
+	unsigned long flags;
+	bool abort;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	abort = qp->connected;
+	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	if (qp->idle)
+		kw_qp_flush(qp);
+	if (abort)
+		kw_stream_abort(&qp->stream);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_notify(qp);
+}
+
+/**
+ * kw_qp_fail() - move to ERROR because something the queue pair needs is gone
+ * @qp: queue pair
+ *
+ * Context: any.
+ */
+void kw_qp_fail(struct kw_qp *qp)
+{
+	bool had_state = READ_ONCE(qp->state) != KIWARP_QPS_ERROR;
+
+	kw_qp_to_error(qp);
+	if (had_state)
+		kw_qp_event(qp, IB_EVENT_QP_FATAL);
+}
+
+/* RESET drops what is posted; there is no stream any more, or never was. */
+static int kw_qp_to_reset(struct kw_qp *qp)
+{
+	unsigned long flags;
+	int rv = 0;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->connected) {
+		rv = -EBUSY;
+	} else {
+		qp->sq_next = READ_ONCE(kw_ctrl(&qp->sq)->producer);
+		qp->sq_done = qp->sq_next;
+		qp->rq_next = READ_ONCE(kw_ctrl(&qp->rq)->producer);
+		qp->rq_done = qp->rq_next;
+		WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
+		WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
+		kw_qp_set_state(qp, KIWARP_QPS_RESET);
+	}
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return rv;
+}
+
+static int kw_qp_to_init(struct kw_qp *qp)
+{
+	unsigned long flags;
+	int rv = 0;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->state == KIWARP_QPS_RESET || qp->state == KIWARP_QPS_INIT)
+		kw_qp_set_state(qp, KIWARP_QPS_INIT);
+	else
+		rv = -EINVAL;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return rv;
+}
+
+/*
+ * SQD is how Linux spells iWARP's CLOSING. A queue pair that is already on
+ * its way out needs nothing: consumers disconnect after the peer did.
+ */
+static int kw_qp_to_closing(struct kw_qp *qp)
+{
+	int idx, rv = 0;
+
+	idx = srcu_read_lock(&qp->dev->mem_srcu);
+	switch (READ_ONCE(qp->state)) {
+	case KIWARP_QPS_RTS:
+		if (READ_ONCE(qp->stream.state) == KW_STREAM_OPEN)
+			kw_stream_close(&qp->stream);
+		break;
+	case KIWARP_QPS_CLOSING:
+	case KIWARP_QPS_ERROR:
+		break;
+	default:
+		rv = -EINVAL;
+	}
+	srcu_read_unlock(&qp->dev->mem_srcu, idx);
+	return rv;
+}
+
+static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
+{
+	switch (to) {
+	case IB_QPS_RESET:
+		return kw_qp_to_reset(qp);
+	case IB_QPS_INIT:
+		return kw_qp_to_init(qp);
+	case IB_QPS_RTS:
+		/* Only a connection leads there; staying there is allowed. */
+		return READ_ONCE(qp->state) == KIWARP_QPS_RTS ? 0 : -EINVAL;
+	case IB_QPS_SQD:
+		return kw_qp_to_closing(qp);
+	case IB_QPS_ERR:
+		kw_qp_to_error(qp);
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/**
+ * kw_modify_qp() - ib_device_ops.modify_qp
+ * @ibqp: queue pair
+ * @attr: new attributes
+ * @mask: which of them
+ * @udata: unused
+ *
+ * Context: process.
+ * Return: 0, -EINVAL (not a state that can be entered from here), -EBUSY
+ * (RESET while the connection still ends), -EOPNOTSUPP.
+ */
+int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		 struct ib_udata *udata)
+{
+	struct kw_qp *qp = kw_qp(ibqp);
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	if (mask & IB_QP_ACCESS_FLAGS) {
+		if (attr->qp_access_flags & ~KW_QP_ACCESS)
+			return -EINVAL;
+		WRITE_ONCE(qp->access, attr->qp_access_flags);
+		WRITE_ONCE(qp->stream.access, attr->qp_access_flags);
+	}
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC) {
+		if (attr->max_rd_atomic > KW_MAX_QP_RD_ATOM)
+			return -EINVAL;
+		qp->max_ord = attr->max_rd_atomic;
+	}
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC) {
+		if (attr->max_dest_rd_atomic > KW_MAX_QP_RD_ATOM)
+			return -EINVAL;
+		qp->max_ird = attr->max_dest_rd_atomic;
+	}
+	return mask & IB_QP_STATE ? kw_qp_change_state(qp, attr->qp_state) : 0;
+}
+
+static enum ib_qp_state kw_qp_ib_state(const struct kw_qp *qp)
+{
+	switch (READ_ONCE(qp->state)) {
+	case KIWARP_QPS_RESET:
+		return IB_QPS_RESET;
+	case KIWARP_QPS_INIT:
+		return IB_QPS_INIT;
+	case KIWARP_QPS_RTS:
+		return IB_QPS_RTS;
+	case KIWARP_QPS_CLOSING:
+		return IB_QPS_SQD;
+	default:
+		return IB_QPS_ERR;
+	}
+}
+
+/**
+ * kw_query_qp() - ib_device_ops.query_qp
+ * @ibqp: queue pair
+ * @attr: filled
+ * @mask: what is asked for; all is answered
+ * @init: filled
+ *
+ * Return: 0.
+ */
+int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		struct ib_qp_init_attr *init)
+{
+	struct kw_qp *qp = kw_qp(ibqp);
+
+	memset(attr, 0, sizeof(*attr));
+	attr->qp_state = kw_qp_ib_state(qp);
+	attr->cur_qp_state = attr->qp_state;
+	attr->path_mtu = ib_mtu_int_to_enum(READ_ONCE(qp->dev->netdev->mtu));
+	attr->qp_access_flags = qp->access;
+	attr->max_rd_atomic = qp->max_ord;
+	attr->max_dest_rd_atomic = qp->max_ird;
+	attr->cap = qp->init.cap;
+	attr->port_num = 1;
+	*init = qp->init;
+	return 0;
+}
+
+/**
+ * kw_destroy_qp() - ib_device_ops.destroy_qp
+ * @ibqp: queue pair
+ * @udata: unused
+ *
+ * Context: process; waits until the connection manager and the stream have
+ * let go.
+ * Return: 0.
+ */
+int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	struct kw_qp *qp = kw_qp(ibqp);
+
+	kw_qp_to_error(qp);
+	kw_qp_put(qp);
+	wait_for_completion(&qp->freed);
+	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
+	kw_qp_free_rings(qp);
+	atomic_dec(&qp->dev->nr_qp);
+	return 0;
+}
+
+/* One attempt at a time may prepare the stream. */
+static bool kw_qp_claim_stream(struct kw_qp *qp)
+{
+	unsigned long flags;
+	bool ok;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	ok = qp->state == KIWARP_QPS_INIT && !qp->connecting && !qp->connected;
+	if (ok)
+		qp->connecting = true;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return ok;
+}
+
+/**
+ * kw_qp_connect() - from INIT to RTS, over a socket in FPDU mode
+ * @qp: queue pair
+ * @sock: connected socket; passes to the stream, whatever is returned
+ * @params: what MPA start-up settled
+ * @link: how to tell that it is over; called once if this returns 0
+ *
+ * Context: process.
+ * Return: 0, -EINVAL (not in INIT), -ENOMEM.
+ */
+int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
+		  const struct kw_stream_params *params,
+		  const struct kw_cm_link *link)
+{
+	int rv;
+
+	if (!kw_qp_claim_stream(qp)) {
+		sock_release(sock);
+		return -EINVAL;
+	}
+	kw_qp_get(qp);
+	qp->cm = *link;
+	qp->max_ord = params->ord;
+	qp->max_ird = params->ird;
+	qp->stream.pd = qp->ib.pd;
+	qp->stream.access = qp->access;
+	rv = kw_stream_start(&qp->stream, sock, params);
+	qp->connecting = false;
+	if (rv)
+		kw_qp_put(qp);
+	return rv;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Between the parts of the queue pair: qp.c, qp_post.c, qp_owner.c. */
+#ifndef KW_VERBS_QP_H
+#define KW_VERBS_QP_H
+
+#include "verbs/verbs.h"
+
+void kw_qp_set_state(struct kw_qp *qp, u8 state);
+void kw_qp_flush(struct kw_qp *qp);
+void kw_qp_notify(struct kw_qp *qp);
+void kw_qp_event(struct kw_qp *qp, enum ib_event_type type);
+void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
+		       u16 status);
+void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
+		       u8 flags, u32 inv_stag);
+
+static inline struct kiwarp_ring_ctrl *kw_ctrl(const struct kw_ring *r)
+{
+	return r->mem;
+}
+
+static inline u32 kw_ring_entries(const struct kw_ring *r)
+{
+	return r->mask + 1;
+}
+
+#endif /* KW_VERBS_QP_H */

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * What the stream asks of the queue pair: stream/owner.h. The rings that user
+ * space can write are read here, once, into private memory, and validated.
+ */
+#include "stream/owner.h"
+#include "verbs/qp.h"
+
+#define KW_MAX_MSG	(1U << 31)
+
+static struct kw_qp *kw_stream_qp(struct kw_stream *s)
+{
+	return container_of(s, struct kw_qp, stream);
+}
+
+/* Copy out of shared memory so that the compiler can not look twice. */
+static void kw_read_shared(void *dst, const void *src, size_t len)
+{
+	memcpy(dst, src, len);
+	barrier();
+}
+
+static u16 kw_wqe_sum(struct kw_wqe *w)
+{
+	u64 len = 0;
+	u32 i;
+
+	for (i = 0; i < w->num_sge; i++)
+		len += w->sge[i].length;
+	if (len > KW_MAX_MSG)
+		return IB_WC_LOC_LEN_ERR;
+	w->len = len;
+	return IB_WC_SUCCESS;
+}
+
+static u16 kw_wqe_read_sges(struct kw_qp *qp, const struct kiwarp_sqe *shared,
+			    const struct kiwarp_sqe *sqe, struct kw_wqe *w)
+{
+	u32 room = qp->sq.stride - sizeof(*sqe);
+
+	if (sqe->flags & KIWARP_SQE_INLINE) {
+		if (sqe->inline_len > min_t(u32, room, sizeof(w->inl)))
+			return IB_WC_LOC_LEN_ERR;
+		kw_read_shared(w->inl, shared + 1, sqe->inline_len);
+		w->len = sqe->inline_len;
+		return IB_WC_SUCCESS;
+	}
+	if (sqe->num_sge > qp->init.cap.max_send_sge)
+		return IB_WC_LOC_QP_OP_ERR;
+	w->num_sge = sqe->num_sge;
+	kw_read_shared(w->sge, shared + 1, sizeof(w->sge[0]) * w->num_sge);
+	return kw_wqe_sum(w);
+}
+
+static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
+{
+	switch (w->opcode) {
+	case KIWARP_OP_SEND:
+	case KIWARP_OP_SEND_INV:
+	case KIWARP_OP_WRITE:
+		return IB_WC_SUCCESS;
+	case KIWARP_OP_READ:
+		/* The wire's Read Request names one sink STag. */
+		if (w->num_sge > 1 || (w->flags & KIWARP_SQE_INLINE))
+			return IB_WC_LOC_QP_OP_ERR;
+		return IB_WC_SUCCESS;
+	case KIWARP_OP_LOCAL_INV:
+	case KIWARP_OP_REG_MR:
+		return qp->user ? IB_WC_LOC_QP_OP_ERR : IB_WC_SUCCESS;
+	default:
+		return IB_WC_LOC_QP_OP_ERR;
+	}
+}
+
+static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
+{
+	const struct kiwarp_sqe *shared = kw_ring_at(&qp->sq, qp->sq_next);
+	struct kiwarp_sqe sqe;
+
+	kw_read_shared(&sqe, shared, sizeof(sqe));
+	w->wr_id = sqe.wr_id;
+	w->index = qp->sq_next;
+	w->opcode = sqe.opcode;
+	w->flags = sqe.flags;
+	w->raddr = sqe.remote_addr;
+	w->rkey = sqe.rkey;
+	w->inv_stag = sqe.inv_stag;
+	w->num_sge = 0;
+	w->len = 0;
+	if (qp->sq_sig_all)
+		w->flags |= KIWARP_SQE_SIGNALED;
+	w->status = kw_wqe_read_sges(qp, shared, &sqe, w);
+	if (w->status == IB_WC_SUCCESS)
+		w->status = kw_wqe_check_op(qp, w);
+}
+
+/**
+ * kw_own_next_wqe() - take the next entry off the send ring
+ * @s: stream
+ * @w: filled with a private, validated copy
+ *
+ * Return: false if there is none. An invalid entry is returned with
+ * @w->status set.
+ */
+bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	u32 entries = kw_ring_entries(&qp->sq);
+	unsigned long flags;
+	u32 avail;
+
+	avail = smp_load_acquire(&kw_ctrl(&qp->sq)->producer) - qp->sq_next;
+	if (!avail)
+		return false;
+
+	kw_wqe_read(qp, w);
+	spin_lock_irqsave(&qp->lock, flags);
+	/* More entries than the ring has: the producer index is not to be believed. */
+	if (avail > entries || qp->sq_next - qp->sq_done >= entries) {
+		w->status = IB_WC_LOC_QP_OP_ERR;
+		if (qp->sq_next - qp->sq_done >= entries) {
+			spin_unlock_irqrestore(&qp->lock, flags);
+			return true;
+		}
+	}
+	qp->sq_track[qp->sq_next & qp->sq.mask] = (struct kw_sq_track){
+		.wr_id = w->wr_id,
+		.len = w->len,
+		.opcode = w->opcode,
+		.flags = w->flags,
+	};
+	qp->sq_next++;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
+	return true;
+}
+
+/**
+ * kw_own_wqe_done() - a send WQE has its result
+ * @s: stream
+ * @index: of the WQE
+ * @status: enum ib_wc_status
+ *
+ * It completes when all before it have: kw_own_retire().
+ */
+void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	struct kw_sq_track *t = &qp->sq_track[index & qp->sq.mask];
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	t->done = true;
+	t->status = status;
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+/**
+ * kw_own_retire() - complete send WQEs, in the order of posting
+ * @s: stream
+ */
+void kw_own_retire(struct kw_stream *s)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	struct kw_sq_track *t;
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	while (qp->sq_done != qp->sq_next) {
+		t = &qp->sq_track[qp->sq_done & qp->sq.mask];
+		if (!t->done)
+			break;
+		kw_qp_complete_sq(qp, t, t->status);
+	}
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+/**
+ * kw_own_local_op() - do a WQE that sends nothing
+ * @s: stream
+ * @w: LOCAL_INV or REG_MR, of a kernel consumer
+ *
+ * Return: enum ib_wc_status.
+ */
+int kw_own_local_op(struct kw_stream *s, const struct kw_wqe *w)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	int rv;
+
+	if (w->opcode == KIWARP_OP_LOCAL_INV)
+		rv = kw_mem_invalidate(qp->dev, s->pd, w->inv_stag, false);
+	else
+		rv = kw_mr_register((struct ib_mr *)(uintptr_t)w->raddr,
+				    container_of(qp->ib.pd, struct kw_pd, ib),
+				    w->rkey, w->inv_stag);
+	return rv ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
+}
+
+static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
+{
+	const struct kiwarp_rqe *shared = kw_ring_at(&qp->rq, qp->rq_next);
+	struct kiwarp_rqe rqe;
+	u32 i;
+
+	kw_read_shared(&rqe, shared, sizeof(rqe));
+	r->wr_id = rqe.wr_id;
+	r->index = qp->rq_next;
+	r->len = 0;
+	r->num_sge = rqe.num_sge;
+	if (r->num_sge > qp->init.cap.max_recv_sge)
+		return -EINVAL;
+	kw_read_shared(r->sge, shared + 1, sizeof(r->sge[0]) * r->num_sge);
+	for (i = 0; i < r->num_sge; i++)
+		r->len += r->sge[i].length;
+	return 0;
+}
+
+/**
+ * kw_own_next_recv() - take the next entry off the receive ring
+ * @s: stream
+ * @r: filled with a private, validated copy
+ *
+ * Return: 1; 0 if none is posted; -EINVAL if what is there makes no sense.
+ */
+int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	u32 avail;
+
+	avail = smp_load_acquire(&kw_ctrl(&qp->rq)->producer) - qp->rq_next;
+	if (!avail)
+		return 0;
+	if (avail > kw_ring_entries(&qp->rq) || kw_recv_read(qp, r))
+		return -EINVAL;
+	qp->rq_next++;
+	WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
+	return 1;
+}
+
+/**
+ * kw_own_recv_done() - a receive WQE has its result
+ * @s: stream
+ * @r: the entry
+ * @status: enum ib_wc_status
+ * @len: octets received
+ * @solicited: the sender asked for a solicited event
+ * @invalidated: @inv_stag was invalidated by the message
+ * @inv_stag: STag
+ */
+void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
+		      u32 len, bool solicited, bool invalidated, u32 inv_stag)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	kw_qp_complete_rq(qp, r->wr_id, status, len,
+			  (solicited ? KIWARP_CQE_SOLICITED : 0) |
+			  (invalidated ? KIWARP_CQE_WITH_INV : 0),
+			  invalidated ? inv_stag : 0);
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+/**
+ * kw_own_mem() - find a region
+ * @s: stream
+ * @stag: lkey or rkey
+ *
+ * Context: inside s->mem_srcu, within which the result may be used.
+ * Return: the region, or NULL if the STag is not valid.
+ */
+struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
+{
+	return kw_mem_lookup(kw_stream_qp(s)->dev, stag);
+}
+
+/**
+ * kw_own_invalidate() - invalidate an STag for the peer
+ * @s: stream
+ * @stag: STag that a Send with Invalidate named
+ *
+ * Return: 0, or -errno if the peer may not.
+ */
+int kw_own_invalidate(struct kw_stream *s, u32 stag)
+{
+	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, true);
+}
+
+/**
+ * kw_own_notify() - end of a pass: raise completion events
+ * @s: stream
+ */
+void kw_own_notify(struct kw_stream *s)
+{
+	kw_qp_notify(kw_stream_qp(s));
+}
+
+/**
+ * kw_own_started() - the stream is ready to run
+ * @s: stream
+ *
+ * Return: 0, or -EINVAL if the queue pair has left INIT meanwhile.
+ */
+int kw_own_started(struct kw_stream *s)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+	int rv = 0;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->state == KIWARP_QPS_INIT) {
+		qp->connected = true;
+		qp->idle = false;
+		kw_qp_set_state(qp, KIWARP_QPS_RTS);
+	} else {
+		rv = -EINVAL;
+	}
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return rv;
+}
+
+/**
+ * kw_own_closing() - graceful teardown has begun, from either side
+ * @s: stream
+ */
+void kw_own_closing(struct kw_stream *s)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->state == KIWARP_QPS_RTS)
+		kw_qp_set_state(qp, KIWARP_QPS_CLOSING);
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+/**
+ * kw_own_failed() - the stream works on the queues no longer, after an error
+ * @s: stream
+ * @why: what the asynchronous event says
+ */
+void kw_own_failed(struct kw_stream *s, enum kw_fail why)
+{
+	static const enum ib_event_type events[] = {
+		[KW_FAIL_LOCAL] = IB_EVENT_QP_FATAL,
+		[KW_FAIL_REMOTE_ACCESS] = IB_EVENT_QP_ACCESS_ERR,
+		[KW_FAIL_REMOTE_REQUEST] = IB_EVENT_QP_REQ_ERR,
+		[KW_FAIL_FATAL] = IB_EVENT_QP_FATAL,
+	};
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	qp->idle = true;
+	kw_qp_flush(qp);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	/* A local fault is told by the completion in error. */
+	if (why != KW_FAIL_CLOSED && why != KW_FAIL_LOCAL)
+		kw_qp_event(qp, events[why]);
+}
+
+/**
+ * kw_own_ended() - the stream is over and its socket gone
+ * @s: stream; may be freed by this
+ *
+ * Context: process, no lock held.
+ */
+void kw_own_ended(struct kw_stream *s)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	struct kw_cm_link cm = qp->cm;
+	int status = s->status;
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->connected = false;
+	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	qp->idle = true;
+	kw_qp_flush(qp);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	/* Nobody asks for teardown any more, but somebody may just have. */
+	cancel_delayed_work(&s->end_work);
+	kw_qp_notify(qp);
+	cm.closed(cm.ctx, status);
+	kw_qp_put(qp);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Posting work: user space's doorbells, and kernel consumers' work requests.
+ */
+#include "verbs/qp.h"
+
+/* Set the stream going, if there is one that will look at the queues. */
+static void kw_qp_kick(struct kw_qp *qp, enum kw_kick how)
+{
+	int idx = srcu_read_lock(&qp->dev->mem_srcu);
+	u8 state = READ_ONCE(qp->stream.state);
+
+	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
+		kw_stream_kick(&qp->stream, how);
+	srcu_read_unlock(&qp->dev->mem_srcu, idx);
+}
+
+static void kw_qp_flush_posted(struct kw_qp *qp)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->state == KIWARP_QPS_ERROR && qp->idle)
+		kw_qp_flush(qp);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_notify(qp);
+}
+
+static int kw_send_doorbell(struct kw_qp *qp, enum kw_kick how)
+{
+	switch (READ_ONCE(qp->state)) {
+	case KIWARP_QPS_RESET:
+	case KIWARP_QPS_INIT:
+		return -EINVAL;
+	case KIWARP_QPS_ERROR:
+		kw_qp_flush_posted(qp);
+		return 0;
+	default:
+		kw_qp_kick(qp, how);
+		/* It may have gone into error since, and been flushed before. */
+		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
+			kw_qp_flush_posted(qp);
+		return 0;
+	}
+}
+
+static int kw_send_opcode(const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND:
+		return KIWARP_OP_SEND;
+	case IB_WR_SEND_WITH_INV:
+		return KIWARP_OP_SEND_INV;
+	case IB_WR_RDMA_WRITE:
+		return KIWARP_OP_WRITE;
+	case IB_WR_RDMA_READ:
+		return KIWARP_OP_READ;
+	case IB_WR_LOCAL_INV:
+		return KIWARP_OP_LOCAL_INV;
+	case IB_WR_REG_MR:
+		return KIWARP_OP_REG_MR;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int kw_fill_sges(struct kiwarp_sge *dst, const struct ib_sge *src,
+			int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		dst[i] = (struct kiwarp_sge){
+			.addr = src[i].addr,
+			.length = src[i].length,
+			.lkey = src[i].lkey,
+		};
+	return n;
+}
+
+/* Kernel consumers' inline octets are at kernel addresses. */
+static int kw_fill_inline(struct kiwarp_sqe *sqe, const struct ib_send_wr *wr,
+			  u32 room)
+{
+	u8 *dst = (u8 *)(sqe + 1);
+	int i;
+
+	sqe->inline_len = 0;
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ib_sge *g = &wr->sg_list[i];
+
+		if (g->length > room - sqe->inline_len)
+			return -EINVAL;
+		memcpy(dst + sqe->inline_len, (void *)(uintptr_t)g->addr,
+		       g->length);
+		sqe->inline_len += g->length;
+	}
+	return 0;
+}
+
+static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
+		       const struct ib_send_wr *wr)
+{
+	int op = kw_send_opcode(wr);
+
+	if (op < 0 || wr->num_sge > qp->init.cap.max_send_sge ||
+	    (op == KIWARP_OP_READ && wr->num_sge > 1))
+		return -EINVAL;
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->wr_id = (uintptr_t)wr->wr_cqe;
+	sqe->opcode = op;
+	if ((wr->send_flags & IB_SEND_SIGNALED) || qp->sq_sig_all)
+		sqe->flags |= KIWARP_SQE_SIGNALED;
+	if (wr->send_flags & IB_SEND_SOLICITED)
+		sqe->flags |= KIWARP_SQE_SOLICITED;
+	if (wr->send_flags & IB_SEND_FENCE)
+		sqe->flags |= KIWARP_SQE_FENCE;
+
+	switch (op) {
+	case KIWARP_OP_WRITE:
+	case KIWARP_OP_READ:
+		sqe->remote_addr = rdma_wr(wr)->remote_addr;
+		sqe->rkey = rdma_wr(wr)->rkey;
+		break;
+	case KIWARP_OP_SEND_INV:
+	case KIWARP_OP_LOCAL_INV:
+		sqe->inv_stag = wr->ex.invalidate_rkey;
+		break;
+	case KIWARP_OP_REG_MR:
+		sqe->remote_addr = (uintptr_t)reg_wr(wr)->mr;
+		sqe->rkey = reg_wr(wr)->key;
+		sqe->inv_stag = reg_wr(wr)->access;
+		break;
+	}
+	if (wr->send_flags & IB_SEND_INLINE) {
+		sqe->flags |= KIWARP_SQE_INLINE;
+		return kw_fill_inline(sqe, wr, qp->init.cap.max_inline_data);
+	}
+	sqe->num_sge = kw_fill_sges((struct kiwarp_sge *)(sqe + 1),
+				    wr->sg_list, wr->num_sge);
+	return 0;
+}
+
+static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
+				const struct ib_send_wr **bad)
+{
+	unsigned long flags;
+	int rv = 0;
+
+	spin_lock_irqsave(&qp->sq_post_lock, flags);
+	for (; wr; wr = wr->next) {
+		if (qp->sq_post - READ_ONCE(qp->sq_done) >=
+		    kw_ring_entries(&qp->sq))
+			rv = -ENOMEM;
+		else
+			rv = kw_fill_sqe(qp, kw_ring_at(&qp->sq, qp->sq_post),
+					 wr);
+		if (rv) {
+			*bad = wr;
+			break;
+		}
+		qp->sq_post++;
+	}
+	smp_store_release(&kw_ctrl(&qp->sq)->producer, qp->sq_post);
+	spin_unlock_irqrestore(&qp->sq_post_lock, flags);
+	return rv;
+}
+
+/**
+ * kw_post_send() - ib_device_ops.post_send
+ * @ibqp: queue pair
+ * @wr: kernel consumer's work requests; NULL: user space's doorbell
+ * @bad: the first that was not posted
+ *
+ * Context: user space: process. Kernel consumers: any.
+ * Return: 0, -EINVAL (state, opcode, limits), -ENOMEM (queue full).
+ */
+int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		 const struct ib_send_wr **bad)
+{
+	struct kw_qp *qp = kw_qp(ibqp);
+	u8 state;
+	int rv, rv2;
+
+	if (qp->user) {
+		if (wr) {
+			*bad = wr;
+			return -EINVAL;
+		}
+		return kw_send_doorbell(qp, KW_KICK_SLEEP);
+	}
+	state = READ_ONCE(qp->state);
+	if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	rv = kw_post_kernel_sends(qp, wr, bad);
+	rv2 = kw_send_doorbell(qp, KW_KICK_ATOMIC);
+	return rv ?: rv2;
+}
+
+static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
+				const struct ib_recv_wr **bad)
+{
+	unsigned long flags;
+	int rv = 0;
+
+	spin_lock_irqsave(&qp->rq_post_lock, flags);
+	for (; wr; wr = wr->next) {
+		struct kiwarp_rqe *rqe = kw_ring_at(&qp->rq, qp->rq_post);
+
+		if (wr->num_sge > qp->init.cap.max_recv_sge)
+			rv = -EINVAL;
+		else if (qp->rq_post - READ_ONCE(qp->rq_done) >=
+			 kw_ring_entries(&qp->rq))
+			rv = -ENOMEM;
+		if (rv) {
+			*bad = wr;
+			break;
+		}
+		rqe->wr_id = (uintptr_t)wr->wr_cqe;
+		rqe->num_sge = kw_fill_sges((struct kiwarp_sge *)(rqe + 1),
+					    wr->sg_list, wr->num_sge);
+		qp->rq_post++;
+	}
+	smp_store_release(&kw_ctrl(&qp->rq)->producer, qp->rq_post);
+	spin_unlock_irqrestore(&qp->rq_post_lock, flags);
+	return rv;
+}
+
+/**
+ * kw_post_recv() - ib_device_ops.post_recv
+ * @ibqp: queue pair
+ * @wr: kernel consumer's work requests; NULL: user space has posted to a
+ *	queue pair in error
+ * @bad: the first that was not posted
+ *
+ * Context: any.
+ * Return: 0, -EINVAL (state, limits), -ENOMEM (queue full).
+ */
+int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		 const struct ib_recv_wr **bad)
+{
+	struct kw_qp *qp = kw_qp(ibqp);
+	int rv = 0;
+
+	if ((qp->user && wr) || READ_ONCE(qp->state) == KIWARP_QPS_RESET) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	if (wr)
+		rv = kw_post_kernel_recvs(qp, wr, bad);
+	/* Pairs with the barrier in kw_qp_flush(). */
+	smp_mb();
+	if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
+		kw_qp_flush_posted(qp);
+	return rv;
+}
