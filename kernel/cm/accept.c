@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The passive side: the MPA request comes in, the consumer decides, the reply
+ * goes out.
+ */
+#include "cm/cm.h"
+
+/* How soon to ask iw_cm again that had no room for a request. */
+#define KW_OFFER_RETRY_MS	10
+
+/* Endpoints that wait for their consumer, by the number that iw_cm has. */
+static DEFINE_XARRAY_ALLOC1(kw_offers);
+static u32 kw_offers_next;
+
+/**
+ * kw_offer_exit - no endpoint is left
+ *
+ * Context: process.
+ */
+void kw_offer_exit(void)
+{
+	xa_destroy(&kw_offers);
+}
+
+/**
+ * kw_offer_forget - iw_cm's number for an endpoint is no longer valid
+ * @ep: the endpoint
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_offer_forget(struct kw_ep *ep)
+{
+	if (ep->handle)
+		xa_cmpxchg(&kw_offers, ep->handle, ep, NULL, GFP_KERNEL);
+	ep->handle = 0;
+}
+
+/*
+ * Whoever takes the endpoint out is the one who answers. Being in the table
+ * means being alive, so that the reference is safe to take.
+ */
+static struct kw_ep *kw_offer_claim(struct iw_cm_id *id)
+{
+	unsigned long handle = (unsigned long)id->provider_data;
+	struct kw_ep *ep;
+
+	xa_lock(&kw_offers);
+	ep = __xa_erase(&kw_offers, handle);
+	if (ep)
+		kw_ep_get(ep);
+	xa_unlock(&kw_offers);
+	return ep;
+}
+
+/* Depths that the peer named; those it did not may be anything. */
+static void kw_offer_depths(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	struct kw_mpa_enh enh = {
+		.ird = KW_MPA_DEPTH_NONE,
+		.ord = KW_MPA_DEPTH_NONE,
+	};
+
+	if (ep->frame.enhanced)
+		kw_mpa_enh_parse(ep->rx + KW_MPA_FRAME_LEN, &enh);
+	event->ird = min_t(u32, enh.ird, KW_MAX_QP_RD_ATOM);
+	event->ord = min_t(u32, enh.ord, KW_MAX_QP_RD_ATOM);
+}
+
+static int kw_offer_send(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	struct kw_listener *l = ep->listener;
+	int ret = -ECONNABORTED;
+
+	mutex_lock(&l->lock);
+	if (l->cm_id)
+		ret = l->cm_id->event_handler(l->cm_id, event);
+	mutex_unlock(&l->lock);
+	return ret;
+}
+
+/* The consumer learns of the request. */
+static void kw_request_offer(struct kw_ep *ep)
+{
+	struct iw_cm_event event;
+	u32 len;
+	int ret;
+
+	ret = xa_alloc_cyclic(&kw_offers, &ep->handle, ep, xa_limit_32b,
+			      &kw_offers_next, GFP_KERNEL);
+	if (ret < 0) {
+		ep->handle = 0;
+		kw_ep_end(ep, true);
+		return;
+	}
+	kw_ep_fill_event(ep, &event);
+	kw_offer_depths(ep, &event);
+	event.event = IW_CM_EVENT_CONNECT_REQUEST;
+	event.provider_data = (void *)(unsigned long)ep->handle;
+	event.private_data = (void *)kw_start_pd(ep, &len);
+	/* The event's length is an octet; MPA's private data may be longer. */
+	event.private_data_len = min_t(u32, len, U8_MAX);
+
+	ret = kw_offer_send(ep, &event);
+	if (!ret) {
+		ep->state = KW_EP_OFFERED;
+		kw_ep_set_timer(ep, KW_OFFER_TIMEOUT_MS);
+		return;
+	}
+	kw_offer_forget(ep);
+	if (ret == -ENOMEM)
+		kw_ep_retry_in(ep, KW_OFFER_RETRY_MS);
+	else
+		kw_ep_end(ep, true);
+}
+
+static void kw_request_bad(struct kw_ep *ep, int err)
+{
+	kw_count(ep->dev, err == -EPROTO ? KW_CNT_CONN_BAD_START :
+					   KW_CNT_CONN_RESET);
+	kw_ep_dbg(ep, "start-up failed in state %d: %d\n", ep->state, err);
+	kw_ep_end(ep, true);
+}
+
+/**
+ * kw_request_step - the MPA request may have come, or iw_cm may have room
+ * @ep: an endpoint in state %KW_EP_AWAIT_REQUEST or %KW_EP_HAVE_REQUEST
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_request_step(struct kw_ep *ep)
+{
+	int ret;
+
+	if (ep->state == KW_EP_AWAIT_REQUEST) {
+		if (!READ_ONCE(ep->listener->cm_id)) {
+			kw_ep_end(ep, true);
+			return;
+		}
+		ret = kw_start_read(ep, KW_MPA_REQ);
+		if (ret == -EAGAIN)
+			return;
+		if (ret) {
+			kw_request_bad(ep, ret);
+			return;
+		}
+		if (ep->frame.markers) {
+			kw_count(ep->dev, KW_CNT_CONN_REJECTED);
+			kw_start_reject(ep, NULL, 0);
+			kw_ep_end(ep, false);
+			return;
+		}
+		ep->state = KW_EP_HAVE_REQUEST;
+	}
+	ret = kw_start_quiet(ep);
+	if (ret)
+		kw_request_bad(ep, ret);
+	else
+		kw_request_offer(ep);
+}
+
+/**
+ * kw_offer_step - something came from a peer that is to wait for our reply
+ * @ep: an endpoint in state %KW_EP_OFFERED
+ *
+ * A consumer that answers after this gets -ECONNRESET.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_offer_step(struct kw_ep *ep)
+{
+	int ret = kw_start_quiet(ep);
+
+	if (ret)
+		kw_request_bad(ep, ret);
+}
+
+static int kw_accept_run(struct kw_ep *ep, struct iw_cm_id *id, struct kw_qp *qp,
+			 const struct iw_cm_conn_param *param)
+{
+	struct kw_stream_params params;
+	struct iw_cm_event event;
+	int ret;
+
+	ret = kw_start_quiet(ep);
+	if (ret)
+		return ret;
+	kw_start_settle_passive(ep, param->ird, param->ord, &params);
+	kw_ep_fill_event(ep, &event);
+	event.event = IW_CM_EVENT_ESTABLISHED;
+	ret = kw_start_reply(ep, &params, param->private_data,
+			     param->private_data_len);
+	if (ret)
+		return ret;
+	ret = kw_ep_run(ep, qp, &params);
+	if (ret)
+		return ret;
+	id->add_ref(id);
+	ep->cm_id = id;
+	kw_count(ep->dev, KW_CNT_CONN_ACCEPTED);
+	/* iw_cm keeps room for this event: it cannot fail. */
+	id->event_handler(id, &event);
+	return 0;
+}
+
+/* The consumer meant to accept but may not: the peer hears of it. */
+static int kw_accept_refuse(struct kw_ep *ep, int err)
+{
+	kw_count(ep->dev, KW_CNT_CONN_REJECTED);
+	kw_start_reject(ep, NULL, 0);
+	kw_ep_end(ep, false);
+	return err;
+}
+
+/**
+ * kw_iw_accept - accept a connection request (iw_accept)
+ * @id: iw_cm's identifier for the new connection
+ * @param: queue pair, depths and private data: at most 508 octets if the
+ *	request has enhanced data (revision 2), 512 otherwise
+ *
+ * Whatever goes wrong ends the connection: iw_cm gives no second chance.
+ *
+ * Context: process.
+ * Return: 0, and an ESTABLISHED event follows; -ECONNRESET if the peer is
+ * gone; -EINVAL on a bad queue pair or too long private data; or -errno.
+ */
+int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
+{
+	struct kw_ep *ep = kw_offer_claim(id);
+	struct kw_qp *qp = NULL;
+	int ret;
+
+	if (!ep)
+		return -ECONNRESET;
+	mutex_lock(&ep->lock);
+	if (ep->state != KW_EP_OFFERED) {
+		ret = -ECONNRESET;
+		goto out;
+	}
+	if (param->private_data_len > kw_start_pd_room(ep)) {
+		ret = kw_accept_refuse(ep, -EINVAL);
+		goto out;
+	}
+	qp = kw_qp_find(ep->dev, param->qpn);
+	if (!qp) {
+		ret = kw_accept_refuse(ep, -EINVAL);
+		goto out;
+	}
+	ret = kw_accept_run(ep, id, qp, param);
+	if (ret)
+		kw_ep_end(ep, true);
+out:
+	mutex_unlock(&ep->lock);
+	if (qp)
+		kw_qp_put(qp);
+	kw_ep_put(ep);
+	return ret;
+}
+
+/**
+ * kw_iw_reject - reject a connection request (iw_reject)
+ * @id: iw_cm's identifier for the new connection
+ * @pdata: private data
+ * @len: octets of @pdata
+ *
+ * Context: process.
+ * Return: 0, or -ECONNRESET if the peer is gone.
+ */
+int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len)
+{
+	struct kw_ep *ep = kw_offer_claim(id);
+	int ret = -ECONNRESET;
+
+	if (!ep)
+		return ret;
+	mutex_lock(&ep->lock);
+	if (ep->state == KW_EP_OFFERED) {
+		kw_count(ep->dev, KW_CNT_CONN_REJECTED);
+		ret = kw_start_reject(ep, pdata, len);
+		kw_ep_end(ep, ret);
+	}
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+	return ret;
+}

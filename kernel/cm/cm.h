@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Connection management: everything between iw_cm and a socket in FPDU mode.
+ *
+ * An endpoint (struct kw_ep) is one connection. It owns a TCP socket from
+ * connect() or accept() to the end of MPA start-up, then gives it to a queue
+ * pair's stream and stays only to tell iw_cm that the connection is over. A
+ * listener (struct kw_listener) is one iw_cm listening identifier.
+ *
+ * Contexts: nothing here waits for the network. The socket's callbacks (softirq)
+ * only queue the endpoint's work item; that item, its timer and iw_cm's calls
+ * do the work, in process context, one at a time under kw_ep.lock. A work item
+ * never runs twice at once, so the events of one endpoint stay in order.
+ *
+ * Locks, outer to inner:
+ *   kw_ep.lock (mutex)		all of an endpoint but what is said below
+ *   kw_listener.lock (mutex)	the listener's cm_id and socket
+ *   kw_eps_lock (spinlock)	the list of endpoints
+ *   sk_callback_lock		sk_user_data and the socket's callbacks
+ * kw_listeners_lock (mutex) guards the list of listeners and nests in none of
+ * them. No lock is held while waiting for work to finish.
+ *
+ * Lifetimes: a live endpoint holds one reference to itself, which kw_ep_end()
+ * drops; queued work, a running timer and callers hold more. Each endpoint
+ * keeps its ib_device from going away. An endpoint that waits for its consumer
+ * is known to iw_cm by a number and not by its address: iw_cm drops connection
+ * requests without a word when a listener is destroyed, so that nobody would
+ * ever return a reference.
+ *
+ * What iw_cm asks of us (it BUG()s otherwise): after iw_connect returned 0,
+ * exactly one CONNECT_REPLY; after iw_accept returned 0, exactly one
+ * ESTABLISHED, and no event at all if it failed; CLOSE at most once and only
+ * after a good CONNECT_REPLY or ESTABLISHED.
+ */
+#ifndef KW_CM_H
+#define KW_CM_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/net.h>
+#include <linux/workqueue.h>
+#include <net/sock.h>
+#include <rdma/iw_cm.h>
+
+#include "verbs/verbs.h"
+#include "wire/mpa.h"
+
+/* How long a consumer may think about a connection request. */
+#define KW_OFFER_TIMEOUT_MS	60000
+
+/* A listener's start-ups under way at a time, if its backlog is smaller. */
+#define KW_MIN_PENDING		64
+
+/**
+ * enum kw_ep_state - where a connection is
+ * @KW_EP_NEW: nothing has happened
+ * @KW_EP_CONNECTING: active: TCP connects
+ * @KW_EP_AWAIT_REPLY: active: the MPA request is sent
+ * @KW_EP_AWAIT_REQUEST: passive: the peer is to send its MPA request
+ * @KW_EP_HAVE_REQUEST: passive: it did, but iw_cm has no room for it yet
+ * @KW_EP_OFFERED: passive: the consumer decides
+ * @KW_EP_RUNNING: the stream owns the socket
+ * @KW_EP_DEAD: over; only references remain
+ */
+enum kw_ep_state {
+	KW_EP_NEW,
+	KW_EP_CONNECTING,
+	KW_EP_AWAIT_REPLY,
+	KW_EP_AWAIT_REQUEST,
+	KW_EP_HAVE_REQUEST,
+	KW_EP_OFFERED,
+	KW_EP_RUNNING,
+	KW_EP_DEAD,
+};
+
+/* Bits of kw_ep.flags, set without kw_ep.lock. */
+enum kw_ep_flag {
+	KW_EP_KILLED,		/* the device goes away */
+	KW_EP_CLOSED,		/* the stream is over; close_status is set */
+};
+
+/**
+ * struct kw_sock_ops - a socket's own callbacks, to be put back
+ * @data_ready: data have arrived
+ * @state_change: TCP's state has changed
+ * @error_report: an error has come up
+ */
+struct kw_sock_ops {
+	void (*data_ready)(struct sock *sk);
+	void (*state_change)(struct sock *sk);
+	void (*error_report)(struct sock *sk);
+};
+
+/**
+ * struct kw_listener - an iw_cm listening identifier
+ * @ref: one until iw_destroy_listen, one for each endpoint
+ * @node: in the list of all listeners
+ * @dev: the device
+ * @lock: @cm_id, @sock
+ * @cm_id: where connection requests go; NULL once destroyed
+ * @sock: the listening socket; NULL when closed, or when the device's
+ *	interface is in a network namespace that is not the consumer's
+ * @data_ready: the socket's own callback
+ * @work: accepts connections
+ * @pending: connections whose start-up is under way
+ * @limit: how many of them there may be; more wait in TCP's queue
+ */
+struct kw_listener {
+	struct kref ref;
+	struct list_head node;
+	struct kw_device *dev;
+	struct mutex lock;	/* see above */
+	struct iw_cm_id *cm_id;
+	struct socket *sock;
+	void (*data_ready)(struct sock *sk);
+	struct work_struct work;
+	atomic_t pending;
+	int limit;
+};
+
+/**
+ * struct kw_ep - a connection
+ * @ref: see the top of this file
+ * @node: in the list of all endpoints
+ * @dev: the device; the endpoint holds it
+ * @lock: everything below, unless said otherwise
+ * @state: where the connection is
+ * @flags: enum kw_ep_flag, atomic
+ * @close_status: why the stream ended, valid with %KW_EP_CLOSED
+ * @active: this side connects
+ * @retried: the peer did not want revision 2 and is being asked again with 1
+ * @cm_id: iw_cm's identifier, referenced; NULL on a passive endpoint until
+ *	its consumer has accepted
+ * @listener: passive: where it came from, until answered
+ * @handle: passive: what iw_cm knows the endpoint by; 0 when it does not
+ * @sock: the socket, while this endpoint owns it
+ * @orig: the socket's own callbacks
+ * @work: a step of the protocol; queued by callbacks
+ * @timer: bounds the current step
+ * @deadline: when the current step must have ended, jiffies
+ * @qpn: active: the queue pair
+ * @ird: inbound RDMA Reads and atomics
+ * @ord: outbound RDMA Reads and atomics
+ * @rev: MPA revision
+ * @crc: active: the request asked for CRCs
+ * @offer: active: enhanced data of the request
+ * @pd: active: private data of the request, kept for another try
+ * @pd_len: octets of @pd
+ * @frame: the peer's frame
+ * @rx_len: octets in @rx
+ * @rx: the peer's frame as it arrived, private data included
+ */
+struct kw_ep {
+	struct kref ref;
+	struct list_head node;
+	struct kw_device *dev;
+	struct mutex lock;	/* see above */
+	enum kw_ep_state state;
+	unsigned long flags;
+	int close_status;
+	bool active;
+	bool retried;
+	struct iw_cm_id *cm_id;
+	struct kw_listener *listener;
+	u32 handle;
+	struct socket *sock;
+	struct kw_sock_ops orig;
+	struct work_struct work;
+	struct delayed_work timer;
+	unsigned long deadline;
+	u32 qpn;
+	u32 ird;
+	u32 ord;
+	u8 rev;
+	bool crc;
+	struct kw_mpa_enh offer;
+	u8 *pd;
+	u16 pd_len;
+	struct kw_mpa_frame frame;
+	u32 rx_len;
+	u8 rx[KW_MPA_FRAME_LEN + KW_MPA_PD_MAX];
+};
+
+#define kw_ep_dbg(ep, fmt, ...) \
+	ibdev_dbg_ratelimited(&(ep)->dev->ib, "connection: " fmt, ##__VA_ARGS__)
+
+extern struct workqueue_struct *kw_cm_wq;
+
+/* conn.c: endpoints */
+struct kw_ep *kw_ep_create(struct kw_device *dev);
+void kw_ep_get(struct kw_ep *ep);
+void kw_ep_put(struct kw_ep *ep);
+void kw_ep_kick(struct kw_ep *ep);
+void kw_ep_kick_listener(struct kw_listener *l);
+void kw_ep_set_timer(struct kw_ep *ep, u32 ms);
+void kw_ep_retry_in(struct kw_ep *ep, u32 ms);
+void kw_ep_stop_timer(struct kw_ep *ep);
+void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
+		  void (*data_ready)(struct sock *sk));
+struct socket *kw_ep_detach(struct kw_ep *ep);
+void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
+void kw_ep_end(struct kw_ep *ep, bool abort);
+int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
+	      struct kw_stream_params *params);
+void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
+
+/* sock.c: sockets and addresses */
+int kw_sock_create(struct kw_device *dev, int family, struct socket **sock);
+void kw_sock_tune(struct socket *sock);
+void kw_sock_set_tos(struct socket *sock, u8 tos);
+int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
+		  struct sockaddr_storage *peer);
+int kw_addr_len(const struct sockaddr_storage *addr);
+bool kw_addr_any(const struct sockaddr_storage *addr);
+void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex);
+__be16 *kw_addr_port(struct sockaddr_storage *addr);
+
+/* start.c: MPA frames and what they settle */
+int kw_start_read(struct kw_ep *ep, enum kw_mpa_kind kind);
+int kw_start_quiet(struct kw_ep *ep);
+int kw_start_request(struct kw_ep *ep);
+int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
+		   const void *pd, u32 pd_len);
+int kw_start_reject(struct kw_ep *ep, const void *pd, u32 pd_len);
+const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len);
+u32 kw_start_pd_room(const struct kw_ep *ep);
+void kw_start_offer(struct kw_ep *ep);
+int kw_start_settle_active(struct kw_ep *ep, struct kw_stream_params *params);
+void kw_start_settle_passive(struct kw_ep *ep, u32 ird, u32 ord,
+			     struct kw_stream_params *params);
+
+/* connect.c: the active side's steps */
+void kw_connect_step(struct kw_ep *ep);
+void kw_reply_step(struct kw_ep *ep);
+void kw_connect_fail(struct kw_ep *ep, int status);
+
+/* accept.c: the passive side's steps */
+void kw_request_step(struct kw_ep *ep);
+void kw_offer_step(struct kw_ep *ep);
+void kw_offer_forget(struct kw_ep *ep);
+void kw_offer_exit(void);
+
+/* listen.c: listeners */
+void kw_listener_put(struct kw_listener *l);
+void kw_listener_answered(struct kw_listener *l);
+void kw_listeners_close(struct kw_device *dev);
+
+#endif /* KW_CM_H */

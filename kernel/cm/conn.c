@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Endpoints: lifetime, socket callbacks, timers and the end of a connection.
+ */
+#include <linux/slab.h>
+
+#include "cm/cm.h"
+
+struct workqueue_struct *kw_cm_wq;
+
+static DEFINE_SPINLOCK(kw_eps_lock);
+static LIST_HEAD(kw_eps);
+static atomic_t kw_eps_alive;
+
+static void kw_ep_work(struct work_struct *work);
+static void kw_ep_timer(struct work_struct *work);
+
+/**
+ * kw_ep_create - make an endpoint
+ * @dev: the device, which the endpoint then holds
+ *
+ * Context: process.
+ * Return: the endpoint in state %KW_EP_NEW, with the reference that
+ * kw_ep_end() drops; NULL without memory or when the device goes away.
+ */
+struct kw_ep *kw_ep_create(struct kw_device *dev)
+{
+	struct kw_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL);
+
+	if (!ep)
+		return NULL;
+	if (!ib_device_try_get(&dev->ib)) {
+		kfree(ep);
+		return NULL;
+	}
+	kref_init(&ep->ref);
+	mutex_init(&ep->lock);
+	INIT_WORK(&ep->work, kw_ep_work);
+	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
+	ep->dev = dev;
+	atomic_inc(&kw_eps_alive);
+	spin_lock(&kw_eps_lock);
+	list_add_tail(&ep->node, &kw_eps);
+	spin_unlock(&kw_eps_lock);
+	return ep;
+}
+
+static void kw_ep_free(struct kref *ref)
+{
+	struct kw_ep *ep = container_of(ref, struct kw_ep, ref);
+	struct kw_device *dev = ep->dev;
+
+	mutex_destroy(&ep->lock);
+	kfree(ep->pd);
+	kfree(ep);
+	atomic_dec(&kw_eps_alive);
+	ib_device_put(&dev->ib);
+}
+
+/**
+ * kw_ep_get - take a reference
+ * @ep: the endpoint
+ *
+ * Context: any.
+ */
+void kw_ep_get(struct kw_ep *ep)
+{
+	kref_get(&ep->ref);
+}
+
+/**
+ * kw_ep_put - drop a reference
+ * @ep: the endpoint
+ *
+ * Context: process for the last one, otherwise any.
+ */
+void kw_ep_put(struct kw_ep *ep)
+{
+	kref_put(&ep->ref, kw_ep_free);
+}
+
+/**
+ * kw_ep_kick - have the endpoint look what is new
+ * @ep: the endpoint; the caller holds a reference in some way
+ *
+ * Context: any.
+ */
+void kw_ep_kick(struct kw_ep *ep)
+{
+	kw_ep_get(ep);
+	if (!queue_work(kw_cm_wq, &ep->work))
+		kw_ep_put(ep);
+}
+
+/**
+ * kw_ep_kick_listener - have a listener's endpoints see that it is closed
+ * @l: the listener
+ *
+ * Context: process.
+ */
+void kw_ep_kick_listener(struct kw_listener *l)
+{
+	struct kw_ep *ep;
+
+	spin_lock(&kw_eps_lock);
+	list_for_each_entry(ep, &kw_eps, node)
+		if (READ_ONCE(ep->listener) == l)
+			kw_ep_kick(ep);
+	spin_unlock(&kw_eps_lock);
+}
+
+/**
+ * kw_ep_retry_in - run the timer early, without moving the deadline
+ * @ep: the endpoint
+ * @ms: when, milliseconds
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_retry_in(struct kw_ep *ep, u32 ms)
+{
+	kw_ep_get(ep);
+	if (mod_delayed_work(kw_cm_wq, &ep->timer, msecs_to_jiffies(ms)))
+		kw_ep_put(ep);
+}
+
+/**
+ * kw_ep_set_timer - bound the current step
+ * @ep: the endpoint
+ * @ms: from now, milliseconds
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_set_timer(struct kw_ep *ep, u32 ms)
+{
+	ep->deadline = jiffies + msecs_to_jiffies(ms);
+	kw_ep_retry_in(ep, ms);
+}
+
+/**
+ * kw_ep_stop_timer - the step that was bounded is done
+ * @ep: the endpoint
+ *
+ * A timer that is already running waits for kw_ep.lock and then sees the
+ * endpoint's new state.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_stop_timer(struct kw_ep *ep)
+{
+	if (cancel_delayed_work(&ep->timer))
+		kw_ep_put(ep);
+}
+
+/* Data, a change of state or an error: the work item finds out which. */
+static void kw_ep_wake(struct sock *sk)
+{
+	struct kw_ep *ep;
+
+	read_lock_bh(&sk->sk_callback_lock);
+	ep = sk->sk_user_data;
+	if (ep)
+		kw_ep_kick(ep);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * kw_ep_attach - take a socket
+ * @ep: the endpoint
+ * @sock: the socket, the endpoint's from now on
+ * @data_ready: the socket's own callback if sk_data_ready is not it, because
+ *	the socket inherited a listener's; otherwise NULL
+ *
+ * Whatever came before is not signalled again: the caller kicks the endpoint.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
+		  void (*data_ready)(struct sock *sk))
+{
+	struct sock *sk = sock->sk;
+
+	ep->sock = sock;
+	write_lock_bh(&sk->sk_callback_lock);
+	ep->orig.data_ready = data_ready ?: sk->sk_data_ready;
+	ep->orig.state_change = sk->sk_state_change;
+	ep->orig.error_report = sk->sk_error_report;
+	sk->sk_data_ready = kw_ep_wake;
+	sk->sk_state_change = kw_ep_wake;
+	sk->sk_error_report = kw_ep_wake;
+	sk->sk_user_data = ep;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * kw_ep_detach - give the socket away, as it was before kw_ep_attach()
+ * @ep: the endpoint
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: the socket, the caller's; NULL if there is none.
+ */
+struct socket *kw_ep_detach(struct kw_ep *ep)
+{
+	struct socket *sock = ep->sock;
+	struct sock *sk;
+
+	if (!sock)
+		return NULL;
+	sk = sock->sk;
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_data_ready = ep->orig.data_ready;
+	sk->sk_state_change = ep->orig.state_change;
+	sk->sk_error_report = ep->orig.error_report;
+	sk->sk_user_data = NULL;
+	write_unlock_bh(&sk->sk_callback_lock);
+	ep->sock = NULL;
+	return sock;
+}
+
+/**
+ * kw_ep_drop_sock - close the socket
+ * @ep: the endpoint
+ * @abort: reset the connection instead of letting the peer read to the end
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_drop_sock(struct kw_ep *ep, bool abort)
+{
+	struct socket *sock = kw_ep_detach(ep);
+
+	if (!sock)
+		return;
+	if (abort)
+		sock_no_linger(sock->sk);
+	sock_release(sock);
+}
+
+static void kw_ep_leave_listener(struct kw_ep *ep)
+{
+	struct kw_listener *l = ep->listener;
+
+	if (!l)
+		return;
+	WRITE_ONCE(ep->listener, NULL);
+	kw_listener_answered(l);
+}
+
+/**
+ * kw_ep_end - the endpoint has nothing more to do
+ * @ep: the endpoint; the caller holds a reference of its own
+ * @abort: reset the connection, if the endpoint still owns it
+ *
+ * Sends no event.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_end(struct kw_ep *ep, bool abort)
+{
+	if (ep->state == KW_EP_DEAD)
+		return;
+	ep->state = KW_EP_DEAD;
+	kw_ep_stop_timer(ep);
+	kw_offer_forget(ep);
+	kw_ep_drop_sock(ep, abort);
+	kw_ep_leave_listener(ep);
+	if (ep->cm_id) {
+		ep->cm_id->rem_ref(ep->cm_id);
+		ep->cm_id = NULL;
+	}
+	spin_lock(&kw_eps_lock);
+	list_del(&ep->node);
+	spin_unlock(&kw_eps_lock);
+	kw_ep_put(ep);
+}
+
+/**
+ * kw_ep_fill_event - begin an event with what all have in common
+ * @ep: the endpoint
+ * @event: the event; all of it is written
+ *
+ * The depths are named from the peer's point of view, as rdma_cm reads them:
+ * the peer's IRD bounds what we may initiate.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	memset(event, 0, sizeof(*event));
+	event->ird = ep->ord;
+	event->ord = ep->ird;
+	if (ep->sock && !kw_sock_names(ep->sock, &event->local_addr,
+				       &event->remote_addr))
+		return;
+	if (ep->cm_id) {
+		event->local_addr = ep->cm_id->local_addr;
+		event->remote_addr = ep->cm_id->remote_addr;
+	}
+}
+
+static void kw_ep_stream_closed(void *ctx, int status)
+{
+	struct kw_ep *ep = ctx;
+
+	/*
+	 * This may come before kw_qp_connect() has returned; the events wait
+	 * for kw_ep.lock, and so for the event that establishes.
+	 */
+	ep->close_status = status;
+	smp_mb__before_atomic();	/* status before flag */
+	set_bit(KW_EP_CLOSED, &ep->flags);
+	kw_ep_kick(ep);
+}
+
+/**
+ * kw_ep_run - start-up is finished: give the socket to the queue pair
+ * @ep: the endpoint
+ * @qp: the queue pair
+ * @params: what start-up settled
+ *
+ * The socket is gone from the endpoint also when this fails.
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: 0; or kw_qp_connect()'s -errno, and the caller ends the endpoint.
+ */
+int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
+	      struct kw_stream_params *params)
+{
+	struct kw_cm_link link = { .closed = kw_ep_stream_closed, .ctx = ep };
+
+	kw_ep_stop_timer(ep);
+	kw_ep_leave_listener(ep);
+	ep->state = KW_EP_RUNNING;
+	return kw_qp_connect(qp, kw_ep_detach(ep), params, &link);
+}
+
+static void kw_ep_closed(struct kw_ep *ep)
+{
+	struct iw_cm_id *id = ep->cm_id;
+	struct iw_cm_event event;
+
+	if (id) {
+		kw_ep_fill_event(ep, &event);
+		event.event = IW_CM_EVENT_DISCONNECT;
+		id->event_handler(id, &event);
+		event.event = IW_CM_EVENT_CLOSE;
+		event.status = ep->close_status;
+		id->event_handler(id, &event);
+	}
+	kw_ep_end(ep, true);
+}
+
+static void kw_ep_kill(struct kw_ep *ep)
+{
+	switch (ep->state) {
+	case KW_EP_CONNECTING:
+	case KW_EP_AWAIT_REPLY:
+		kw_connect_fail(ep, -ENODEV);
+		break;
+	case KW_EP_AWAIT_REQUEST:
+	case KW_EP_HAVE_REQUEST:
+	case KW_EP_OFFERED:
+		kw_ep_end(ep, true);
+		break;
+	default:
+		break;
+	}
+}
+
+static void kw_ep_work(struct work_struct *work)
+{
+	struct kw_ep *ep = container_of(work, struct kw_ep, work);
+
+	mutex_lock(&ep->lock);
+	if (test_bit(KW_EP_KILLED, &ep->flags))
+		kw_ep_kill(ep);
+	switch (ep->state) {
+	case KW_EP_CONNECTING:
+		kw_connect_step(ep);
+		break;
+	case KW_EP_AWAIT_REPLY:
+		kw_reply_step(ep);
+		break;
+	case KW_EP_AWAIT_REQUEST:
+	case KW_EP_HAVE_REQUEST:
+		kw_request_step(ep);
+		break;
+	case KW_EP_OFFERED:
+		kw_offer_step(ep);
+		break;
+	case KW_EP_RUNNING:
+		if (test_bit(KW_EP_CLOSED, &ep->flags))
+			kw_ep_closed(ep);
+		break;
+	default:
+		break;
+	}
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+}
+
+static void kw_ep_timer(struct work_struct *work)
+{
+	struct kw_ep *ep = container_of(to_delayed_work(work), struct kw_ep,
+					timer);
+
+	mutex_lock(&ep->lock);
+	switch (ep->state) {
+	case KW_EP_CONNECTING:
+	case KW_EP_AWAIT_REPLY:
+		if (time_before(jiffies, ep->deadline))
+			break;
+		kw_count(ep->dev, KW_CNT_CONN_TIMEOUTS);
+		kw_connect_fail(ep, -ETIMEDOUT);
+		break;
+	case KW_EP_AWAIT_REQUEST:
+	case KW_EP_HAVE_REQUEST:
+	case KW_EP_OFFERED:
+		if (time_before(jiffies, ep->deadline)) {
+			if (ep->state == KW_EP_HAVE_REQUEST)
+				kw_request_step(ep);
+			break;
+		}
+		kw_count(ep->dev, KW_CNT_CONN_TIMEOUTS);
+		kw_ep_dbg(ep, "time-out in state %d\n", ep->state);
+		kw_ep_end(ep, true);
+		break;
+	default:
+		break;
+	}
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+}
+
+/**
+ * kw_cm_device_gone - end everything of a device that is not a stream yet
+ * @dev: the device
+ *
+ * Listeners' sockets are closed; connections in start-up end, active ones with
+ * a CONNECT_REPLY of -ENODEV. Does nothing when there is nothing left to do.
+ *
+ * Context: process; RTNL may be held.
+ */
+void kw_cm_device_gone(struct kw_device *dev)
+{
+	struct kw_ep *ep;
+
+	kw_listeners_close(dev);
+	spin_lock(&kw_eps_lock);
+	list_for_each_entry(ep, &kw_eps, node) {
+		if (ep->dev != dev)
+			continue;
+		set_bit(KW_EP_KILLED, &ep->flags);
+		kw_ep_kick(ep);
+	}
+	spin_unlock(&kw_eps_lock);
+	flush_workqueue(kw_cm_wq);
+}
+
+/*
+ * "rdma link delete" unregisters a device without asking its driver first, so
+ * that this is how to hear of it.
+ */
+static void kw_cm_remove_one(struct ib_device *ibdev, void *data)
+{
+	if (ibdev->ops.iw_connect == kw_iw_connect)
+		kw_cm_device_gone(kw_dev(ibdev));
+}
+
+static struct ib_client kw_cm_client = {
+	.name = "kiwarp_cm",
+	.remove = kw_cm_remove_one,
+	.no_kverbs_req = true,
+};
+
+/**
+ * kw_cm_init - make connection management ready
+ *
+ * Context: process, before the first device.
+ * Return: 0 or -errno.
+ */
+int kw_cm_init(void)
+{
+	int ret;
+
+	/* Storage over RDMA reconnects while memory is being reclaimed. */
+	kw_cm_wq = alloc_workqueue("kiwarp_cm", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!kw_cm_wq)
+		return -ENOMEM;
+	ret = ib_register_client(&kw_cm_client);
+	if (ret)
+		destroy_workqueue(kw_cm_wq);
+	return ret;
+}
+
+/**
+ * kw_cm_exit - undo kw_cm_init()
+ *
+ * Context: process, after the last device is gone.
+ */
+void kw_cm_exit(void)
+{
+	ib_unregister_client(&kw_cm_client);
+	destroy_workqueue(kw_cm_wq);
+	kw_offer_exit();
+	WARN_ON(atomic_read(&kw_eps_alive));
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The active side: TCP connects, the MPA request goes out, the reply comes in.
+ */
+#include <linux/slab.h>
+#include <net/inet_sock.h>
+#include <net/ip.h>
+
+#include "cm/cm.h"
+
+static int kw_connect_ifindex(struct kw_ep *ep)
+{
+	struct net_device *netdev = ib_device_get_netdev(&ep->dev->ib, 1);
+	int ifindex = netdev ? netdev->ifindex : 0;
+
+	dev_put(netdev);
+	return ifindex;
+}
+
+/*
+ * rdma_cm picks a port where the consumer asks for none, from its own table:
+ * it cannot know that TCP has the port in use. Such a port may be replaced; one
+ * that a consumer chose outside the ephemeral range may not.
+ */
+static bool kw_connect_port_taken(struct sock *sk, int err,
+				  struct sockaddr_storage *local)
+{
+	__be16 *port = kw_addr_port(local);
+	int low, high;
+
+	if ((err != -EADDRINUSE && err != -EADDRNOTAVAIL) || !*port)
+		return false;
+	inet_sk_get_local_port_range(sk, &low, &high);
+	if (ntohs(*port) < low || ntohs(*port) > high)
+		return false;
+	*port = 0;
+	return true;
+}
+
+static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
+			   bool *again)
+{
+	struct sockaddr_storage remote = ep->cm_id->m_remote_addr;
+	int ifindex = kw_connect_ifindex(ep);
+	struct socket *sock;
+	int ret;
+
+	kw_addr_set_scope(local, ifindex);
+	kw_addr_set_scope(&remote, ifindex);
+	*again = false;
+
+	ret = kw_sock_create(ep->dev, local->ss_family, &sock);
+	if (ret)
+		return ret;
+	if (ep->cm_id->tos_set)
+		kw_sock_set_tos(sock, ep->cm_id->tos);
+	/* Without it bind() would look for a port free for every peer. */
+	if (!*kw_addr_port(local))
+		inet_set_bit(BIND_ADDRESS_NO_PORT, sock->sk);
+
+	kw_ep_attach(ep, sock, NULL);
+	ret = kernel_bind(sock, (struct sockaddr *)local, kw_addr_len(local));
+	if (!ret)
+		ret = kernel_connect(sock, (struct sockaddr *)&remote,
+				     kw_addr_len(&remote), O_NONBLOCK);
+	if (!ret || ret == -EINPROGRESS)
+		return 0;
+	*again = kw_connect_port_taken(sock->sk, ret, local);
+	kw_ep_drop_sock(ep, true);
+	return ret;
+}
+
+static int kw_connect_start(struct kw_ep *ep)
+{
+	struct sockaddr_storage local = ep->cm_id->m_local_addr;
+	bool again;
+	int ret;
+
+	ret = kw_connect_once(ep, &local, &again);
+	if (again)
+		ret = kw_connect_once(ep, &local, &again);
+	if (ret)
+		return ret;
+	ep->rx_len = 0;
+	ep->state = KW_EP_CONNECTING;
+	/* A lost SYN alone costs a second. */
+	kw_ep_set_timer(ep, 2 * READ_ONCE(ep->dev->settings.start_timeout_ms));
+	kw_ep_kick(ep);
+	return 0;
+}
+
+/*
+ * Tells the consumer. iw_cm copies private data without sleeping, and must
+ * get a reply even if it has no memory for that.
+ */
+static int kw_connect_report(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	struct iw_cm_id *id = ep->cm_id;
+	int ret;
+
+	event->event = IW_CM_EVENT_CONNECT_REPLY;
+	if (event->private_data_len) {
+		ret = id->event_handler(id, event);
+		if (!ret)
+			return 0;
+		event->private_data_len = 0;
+		if (!event->status)
+			event->status = ret;
+	}
+	id->event_handler(id, event);
+	return event->status;
+}
+
+static void kw_connect_give_pd(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	u32 len;
+
+	event->private_data = (void *)kw_start_pd(ep, &len);
+	/* The event's length is an octet; MPA's private data may be longer. */
+	event->private_data_len = min_t(u32, len, U8_MAX);
+}
+
+static void kw_connect_refused(struct kw_ep *ep)
+{
+	struct iw_cm_event event;
+
+	kw_count(ep->dev, KW_CNT_CONN_REFUSED);
+	kw_ep_fill_event(ep, &event);
+	event.status = -ECONNREFUSED;
+	kw_connect_give_pd(ep, &event);
+	kw_connect_report(ep, &event);
+	kw_ep_end(ep, true);
+}
+
+/**
+ * kw_connect_fail - the connection does not come about
+ * @ep: an active endpoint whose consumer has not been told anything yet
+ * @status: -errno for the consumer
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_connect_fail(struct kw_ep *ep, int status)
+{
+	struct iw_cm_event event;
+
+	kw_ep_dbg(ep, "connect failed in state %d: %d\n", ep->state, status);
+	kw_ep_fill_event(ep, &event);
+	event.status = status;
+	kw_connect_report(ep, &event);
+	kw_ep_end(ep, true);
+}
+
+/**
+ * kw_connect_step - TCP may have connected
+ * @ep: an endpoint in state %KW_EP_CONNECTING
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_connect_step(struct kw_ep *ep)
+{
+	struct sockaddr_storage *remote = &ep->cm_id->m_remote_addr;
+	int ret;
+
+	/* Asking again is how the outcome of a connect is learnt. */
+	ret = kernel_connect(ep->sock, (struct sockaddr *)remote,
+			     kw_addr_len(remote), O_NONBLOCK);
+	if (ret == -EALREADY || ret == -EINPROGRESS)
+		return;
+	if (!ret || ret == -EISCONN)
+		ret = kw_start_request(ep);
+	if (!ret) {
+		ep->state = KW_EP_AWAIT_REPLY;
+		kw_ep_set_timer(ep,
+				READ_ONCE(ep->dev->settings.start_timeout_ms));
+		kw_reply_step(ep);
+		return;
+	}
+	if (ret == -ECONNREFUSED)
+		kw_count(ep->dev, KW_CNT_CONN_REFUSED);
+	else if (ret == -ETIMEDOUT)
+		kw_count(ep->dev, KW_CNT_CONN_TIMEOUTS);
+	else if (ret == -ECONNRESET)
+		kw_count(ep->dev, KW_CNT_CONN_RESET);
+	kw_connect_fail(ep, ret);
+}
+
+/*
+ * A responder that knows revision 1 only answers with that, or closes. It is
+ * asked once more on a new connection (RFC 6581 section 10).
+ */
+static bool kw_connect_wants_rev1(struct kw_ep *ep, int err)
+{
+	if (ep->rev != 2 || ep->retried)
+		return false;
+	if (!err)
+		return ep->frame.rev == 1;
+	return err == -ECONNRESET || err == -EPIPE;
+}
+
+static void kw_connect_retry(struct kw_ep *ep)
+{
+	int ret;
+
+	kw_ep_dbg(ep, "trying MPA revision 1\n");
+	ep->retried = true;
+	ep->rev = 1;
+	kw_ep_drop_sock(ep, true);
+	ret = kw_connect_start(ep);
+	if (ret)
+		kw_connect_fail(ep, ret);
+}
+
+static void kw_connect_done(struct kw_ep *ep, struct kw_stream_params *params)
+{
+	struct iw_cm_event event;
+	struct kw_qp *qp;
+	int ret;
+
+	qp = kw_qp_find(ep->dev, ep->qpn);
+	if (!qp) {
+		kw_connect_fail(ep, -EINVAL);
+		return;
+	}
+	kw_ep_fill_event(ep, &event);
+	kw_connect_give_pd(ep, &event);
+
+	ret = kw_ep_run(ep, qp, params);
+	if (ret) {
+		kw_connect_fail(ep, ret);
+	} else if (kw_connect_report(ep, &event)) {
+		/* For the consumer it never was a connection: no CLOSE. */
+		ep->cm_id->rem_ref(ep->cm_id);
+		ep->cm_id = NULL;
+		kw_qp_fail(qp);
+	} else {
+		kw_count(ep->dev, KW_CNT_CONN_ESTABLISHED);
+	}
+	kw_qp_put(qp);
+}
+
+/**
+ * kw_reply_step - the MPA reply may have come
+ * @ep: an endpoint in state %KW_EP_AWAIT_REPLY
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_reply_step(struct kw_ep *ep)
+{
+	struct kw_stream_params params;
+	int ret = kw_start_read(ep, KW_MPA_REP);
+
+	if (ret == -EAGAIN)
+		return;
+	if (kw_connect_wants_rev1(ep, ret)) {
+		kw_connect_retry(ep);
+		return;
+	}
+	if (!ret && ep->frame.rev != ep->rev)
+		ret = -EPROTO;
+	if (!ret && ep->frame.reject) {
+		kw_connect_refused(ep);
+		return;
+	}
+	if (!ret)
+		ret = kw_start_settle_active(ep, &params);
+	if (!ret) {
+		kw_connect_done(ep, &params);
+		return;
+	}
+	kw_count(ep->dev, ret == -ECONNRESET ? KW_CNT_CONN_RESET :
+					       KW_CNT_CONN_BAD_START);
+	kw_connect_fail(ep, ret);
+}
+
+static int kw_connect_check(struct iw_cm_id *id, struct iw_cm_conn_param *param,
+			    u8 rev)
+{
+	u32 room = KW_MPA_PD_MAX - (rev == 2 ? KW_MPA_ENH_LEN : 0);
+
+	if (!kw_addr_len(&id->m_remote_addr) ||
+	    id->m_local_addr.ss_family != id->m_remote_addr.ss_family)
+		return -EAFNOSUPPORT;
+	return param->private_data_len > room ? -EINVAL : 0;
+}
+
+static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
+{
+	ep->active = true;
+	ep->qpn = param->qpn;
+	ep->ird = min_t(u32, param->ird, KW_MAX_QP_RD_ATOM);
+	ep->ord = min_t(u32, param->ord, KW_MAX_QP_RD_ATOM);
+	if (param->private_data_len) {
+		ep->pd = kmemdup(param->private_data, param->private_data_len,
+				 GFP_KERNEL);
+		if (!ep->pd)
+			return -ENOMEM;
+		ep->pd_len = param->private_data_len;
+	}
+	kw_start_offer(ep);
+	return 0;
+}
+
+/**
+ * kw_iw_connect - connect a queue pair (iw_connect)
+ * @id: iw_cm's identifier with both addresses
+ * @param: queue pair, depths and private data: at most 508 octets with
+ *	revision 2, 512 with revision 1
+ *
+ * Returns as soon as TCP has begun to connect; exactly one CONNECT_REPLY event
+ * tells the outcome. Its status: -ECONNREFUSED when the peer refused or
+ * rejected (then with its private data, the first 255 octets of them),
+ * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA,
+ * -EOPNOTSUPP when it wants markers, -ENODEV when the device goes away, or
+ * TCP's error.
+ *
+ * Context: process.
+ * Return: 0 or -errno, and then no event follows.
+ */
+int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
+{
+	struct kw_device *dev = kw_dev(id->device);
+	u8 rev = READ_ONCE(dev->settings.mpa_rev) == 1 ? 1 : 2;
+	struct kw_ep *ep;
+	int ret;
+
+	ret = kw_connect_check(id, param, rev);
+	if (ret)
+		return ret;
+	ep = kw_ep_create(dev);
+	if (!ep)
+		return -ENOMEM;
+
+	kw_ep_get(ep);
+	mutex_lock(&ep->lock);
+	ep->rev = rev;
+	id->add_ref(id);
+	ep->cm_id = id;
+	ret = kw_connect_fill(ep, param);
+	if (!ret)
+		ret = kw_connect_start(ep);
+	if (ret)
+		kw_ep_end(ep, true);
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+	return ret;
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Listeners.
+ *
+ * rdma_cm opens a wildcard listener on every device at once. Each is a socket
+ * bound to its device's interface, so that they can share the port with each
+ * other and with other software RNICs. TCP counts what a host sends to its own
+ * address as coming in by the interface that has the address, so that such
+ * connections find the right listener too.
+ */
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <rdma/rdma_cm.h>
+
+#include "cm/cm.h"
+
+static DEFINE_MUTEX(kw_listeners_lock);
+static LIST_HEAD(kw_listeners);
+
+static void kw_listener_free(struct kref *ref)
+{
+	struct kw_listener *l = container_of(ref, struct kw_listener, ref);
+
+	mutex_destroy(&l->lock);
+	kfree(l);
+}
+
+/**
+ * kw_listener_put - drop a reference
+ * @l: the listener
+ *
+ * Context: process.
+ */
+void kw_listener_put(struct kw_listener *l)
+{
+	kref_put(&l->ref, kw_listener_free);
+}
+
+/**
+ * kw_listener_answered - one of a listener's start-ups is over
+ * @l: the listener; the endpoint's reference to it is dropped
+ *
+ * Context: process.
+ */
+void kw_listener_answered(struct kw_listener *l)
+{
+	if (atomic_dec_return(&l->pending) == l->limit - 1) {
+		mutex_lock(&l->lock);
+		if (l->sock)
+			queue_work(kw_cm_wq, &l->work);
+		mutex_unlock(&l->lock);
+	}
+	kw_listener_put(l);
+}
+
+static void kw_listener_ready(struct sock *sk)
+{
+	struct kw_listener *l;
+
+	/* Connections inherit the callback and keep it until accepted. */
+	if (sk->sk_state != TCP_LISTEN)
+		return;
+	read_lock_bh(&sk->sk_callback_lock);
+	l = __locked_read_sk_user_data_with_flags(sk, SK_USER_DATA_NOCOPY);
+	if (l)
+		queue_work(kw_cm_wq, &l->work);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void kw_listener_start(struct kw_listener *l, struct socket *sock)
+{
+	struct kw_ep *ep = kw_ep_create(l->dev);
+
+	if (!ep) {
+		sock_no_linger(sock->sk);
+		sock_release(sock);
+		return;
+	}
+	mutex_lock(&ep->lock);
+	kref_get(&l->ref);
+	atomic_inc(&l->pending);
+	WRITE_ONCE(ep->listener, l);
+	ep->state = KW_EP_AWAIT_REQUEST;
+	kw_sock_tune(sock);
+	kw_ep_attach(ep, sock, l->data_ready);
+	kw_ep_set_timer(ep, READ_ONCE(l->dev->settings.start_timeout_ms));
+	kw_ep_kick(ep);
+	mutex_unlock(&ep->lock);
+}
+
+static void kw_listener_work(struct work_struct *work)
+{
+	struct kw_listener *l = container_of(work, struct kw_listener, work);
+	struct socket *sock, *newsock;
+
+	mutex_lock(&l->lock);
+	/* Closing takes it away, then waits for this work. */
+	sock = l->sock;
+	mutex_unlock(&l->lock);
+	if (!sock)
+		return;
+	while (atomic_read(&l->pending) < l->limit) {
+		if (kernel_accept(sock, &newsock, O_NONBLOCK))
+			break;
+		kw_listener_start(l, newsock);
+	}
+}
+
+static void kw_listener_close(struct kw_listener *l)
+{
+	struct socket *sock;
+	struct sock *sk;
+
+	mutex_lock(&l->lock);
+	sock = l->sock;
+	WRITE_ONCE(l->sock, NULL);
+	mutex_unlock(&l->lock);
+	if (!sock)
+		return;
+	sk = sock->sk;
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_data_ready = l->data_ready;
+	rcu_assign_sk_user_data(sk, NULL);
+	write_unlock_bh(&sk->sk_callback_lock);
+	cancel_work_sync(&l->work);
+	sock_release(sock);
+}
+
+/**
+ * kw_listeners_close - close the sockets of a device's listeners
+ * @dev: the device
+ *
+ * Context: process; RTNL may be held.
+ */
+void kw_listeners_close(struct kw_device *dev)
+{
+	struct kw_listener *l;
+
+	mutex_lock(&kw_listeners_lock);
+again:
+	list_for_each_entry(l, &kw_listeners, node) {
+		if (l->dev != dev || !READ_ONCE(l->sock))
+			continue;
+		kref_get(&l->ref);
+		mutex_unlock(&kw_listeners_lock);
+		kw_listener_close(l);
+		kw_listener_put(l);
+		mutex_lock(&kw_listeners_lock);
+		goto again;
+	}
+	mutex_unlock(&kw_listeners_lock);
+}
+
+/*
+ * iw_cm does not say whose namespace a listener belongs to, and current's is
+ * not it when a device arrives after the listener. iw_cm's one consumer is
+ * rdma_cm, whose identifier is the context and knows.
+ */
+static struct net *kw_listener_net(struct iw_cm_id *id)
+{
+	struct rdma_cm_id *cma = id->context;
+
+	if (cma && cma->device == id->device && cma->route.addr.dev_addr.net)
+		return cma->route.addr.dev_addr.net;
+	return current->nsproxy ? current->nsproxy->net_ns : &init_net;
+}
+
+static int kw_listener_bind(struct socket *sock, struct iw_cm_id *id,
+			    int ifindex, int backlog)
+{
+	struct sockaddr_storage addr = id->m_local_addr;
+	struct sock *sk = sock->sk;
+	int ret;
+
+	if (id->tos_set)
+		kw_sock_set_tos(sock, id->tos);
+	if (addr.ss_family == AF_INET6 && id->afonly)
+		ip6_sock_set_v6only(sk);
+	if (kw_addr_any(&addr))
+		sk->sk_bound_dev_if = ifindex;
+	kw_addr_set_scope(&addr, ifindex);
+
+	ret = kernel_bind(sock, (struct sockaddr *)&addr, kw_addr_len(&addr));
+	if (ret)
+		return ret;
+	return kernel_listen(sock, min(backlog,
+			READ_ONCE(sock_net(sk)->core.sysctl_somaxconn)));
+}
+
+static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
+			    int ifindex, int backlog)
+{
+	struct socket *sock;
+	struct sock *sk;
+	int ret;
+
+	ret = kw_sock_create(l->dev, id->m_local_addr.ss_family, &sock);
+	if (ret)
+		return ret;
+	sk = sock->sk;
+	mutex_lock(&l->lock);
+	l->sock = sock;
+	write_lock_bh(&sk->sk_callback_lock);
+	l->data_ready = sk->sk_data_ready;
+	sk->sk_data_ready = kw_listener_ready;
+	/* Connections must not inherit it, or they would count as listeners. */
+	__rcu_assign_sk_user_data_with_flags(sk, l, SK_USER_DATA_NOCOPY);
+	write_unlock_bh(&sk->sk_callback_lock);
+	mutex_unlock(&l->lock);
+	ret = kw_listener_bind(sock, id, ifindex, backlog);
+	if (ret)
+		kw_listener_close(l);
+	return ret;
+}
+
+/*
+ * RDMA devices are seen from all network namespaces unless the administrator
+ * says otherwise, interfaces are not. A wildcard means every interface of the
+ * listener's namespace, and so none here if the interface is in another.
+ */
+static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
+			     int backlog)
+{
+	struct net_device *netdev = ib_device_get_netdev(&l->dev->ib, 1);
+	int ifindex;
+	bool here;
+
+	if (!netdev)
+		return -ENODEV;
+	here = net_eq(kw_listener_net(id), dev_net(netdev));
+	ifindex = netdev->ifindex;
+	dev_put(netdev);
+	if (here)
+		return kw_listener_open(l, id, ifindex, backlog);
+	return kw_addr_any(&id->m_local_addr) ? 0 : -EADDRNOTAVAIL;
+}
+
+/**
+ * kw_iw_create_listen - listen (iw_create_listen)
+ * @id: iw_cm's identifier with the local address
+ * @backlog: connections that may wait, in TCP and as requests not yet answered
+ *
+ * Context: process.
+ * Return: 0 or -errno, as bind() and listen() give it.
+ */
+int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
+{
+	struct kw_listener *l;
+	int ret;
+
+	if (!kw_addr_len(&id->m_local_addr))
+		return -EAFNOSUPPORT;
+	l = kzalloc(sizeof(*l), GFP_KERNEL);
+	if (!l)
+		return -ENOMEM;
+	kref_init(&l->ref);
+	mutex_init(&l->lock);
+	INIT_WORK(&l->work, kw_listener_work);
+	l->dev = kw_dev(id->device);
+	l->limit = max(backlog, KW_MIN_PENDING);
+	l->cm_id = id;
+
+	ret = kw_listener_begin(l, id, backlog);
+	if (ret) {
+		kw_listener_put(l);
+		return ret;
+	}
+	id->add_ref(id);
+	id->provider_data = l;
+	mutex_lock(&kw_listeners_lock);
+	list_add_tail(&l->node, &kw_listeners);
+	mutex_unlock(&kw_listeners_lock);
+	return 0;
+}
+
+/**
+ * kw_iw_destroy_listen - stop listening (iw_destroy_listen)
+ * @id: iw_cm's identifier
+ *
+ * Start-ups that the consumer has not heard of end; requests that it holds
+ * stay valid.
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int kw_iw_destroy_listen(struct iw_cm_id *id)
+{
+	struct kw_listener *l = id->provider_data;
+
+	if (!l)
+		return 0;
+	id->provider_data = NULL;
+	mutex_lock(&kw_listeners_lock);
+	list_del(&l->node);
+	mutex_unlock(&kw_listeners_lock);
+
+	kw_listener_close(l);
+	mutex_lock(&l->lock);
+	WRITE_ONCE(l->cm_id, NULL);
+	mutex_unlock(&l->lock);
+	kw_ep_kick_listener(l);
+	kw_listener_put(l);
+	id->rem_ref(id);
+	return 0;
+}

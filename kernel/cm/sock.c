@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Sockets and addresses for connection management.
+ */
+#include <linux/in6.h>
+#include <linux/tcp.h>
+#include <net/inet_sock.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <net/tcp.h>
+
+#include "cm/cm.h"
+
+/**
+ * kw_sock_tune - the options that every connection has
+ * @sock: a TCP socket
+ *
+ * The stream sends from softirq too, so that no allocation may sleep and the
+ * page fragment must be the socket's and not the task's. Nagle's algorithm
+ * would hold back the end of every message. Keepalive finds peers that went
+ * without a word while nothing is outstanding.
+ *
+ * Context: process.
+ */
+void kw_sock_tune(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+
+	sk->sk_allocation = GFP_ATOMIC;
+	sk->sk_use_task_frag = false;
+	tcp_sock_set_nodelay(sk);
+	sock_set_keepalive(sk);
+}
+
+/**
+ * kw_sock_create - make a TCP socket in the namespace of a device's interface
+ * @dev: the device
+ * @family: AF_INET or AF_INET6
+ * @sock: the result
+ *
+ * A kernel socket does not keep its network namespace alive; one with timers
+ * that outlive its release must, or they would run in a freed namespace.
+ *
+ * Context: process.
+ * Return: 0 or -errno; -ENODEV if the interface or its namespace is going.
+ */
+int kw_sock_create(struct kw_device *dev, int family, struct socket **sock)
+{
+	struct net_device *netdev = ib_device_get_netdev(&dev->ib, 1);
+	struct net *net;
+	int ret;
+
+	if (!netdev)
+		return -ENODEV;
+	rcu_read_lock();
+	net = maybe_get_net(dev_net(netdev));
+	rcu_read_unlock();
+	dev_put(netdev);
+	if (!net)
+		return -ENODEV;
+
+	ret = sock_create_kern(net, family, SOCK_STREAM, IPPROTO_TCP, sock);
+	if (!ret) {
+		sk_net_refcnt_upgrade((*sock)->sk);
+		sock_set_reuseaddr((*sock)->sk);
+		kw_sock_tune(*sock);
+	}
+	put_net(net);
+	return ret;
+}
+
+/**
+ * kw_sock_set_tos - set the type of service or traffic class
+ * @sock: a TCP socket, not yet connected
+ * @tos: the octet as it goes into the IP header
+ *
+ * Context: process.
+ */
+void kw_sock_set_tos(struct socket *sock, u8 tos)
+{
+	int tclass = tos;
+
+	ip_sock_set_tos(sock->sk, tos);
+	if (sock->sk->sk_family == AF_INET6)
+		sock->ops->setsockopt(sock, SOL_IPV6, IPV6_TCLASS,
+				      KERNEL_SOCKPTR(&tclass), sizeof(tclass));
+}
+
+/* An IPv4 peer of a dual-stack listener is an IPv4 peer to the RDMA CM. */
+static void kw_addr_unmap(struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+	struct sockaddr_in in = { .sin_family = AF_INET };
+
+	if (addr->ss_family != AF_INET6 || !ipv6_addr_v4mapped(&in6->sin6_addr))
+		return;
+	in.sin_port = in6->sin6_port;
+	in.sin_addr.s_addr = in6->sin6_addr.s6_addr32[3];
+	memset(addr, 0, sizeof(*addr));
+	memcpy(addr, &in, sizeof(in));
+}
+
+/**
+ * kw_sock_names - addresses of both ends
+ * @sock: a TCP socket
+ * @local: result, zeroed first
+ * @peer: result, zeroed first
+ *
+ * Context: process.
+ * Return: 0, or -ENOTCONN if the connection is gone.
+ */
+int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
+		  struct sockaddr_storage *peer)
+{
+	int ret;
+
+	memset(local, 0, sizeof(*local));
+	memset(peer, 0, sizeof(*peer));
+	ret = kernel_getsockname(sock, (struct sockaddr *)local);
+	if (ret >= 0)
+		ret = kernel_getpeername(sock, (struct sockaddr *)peer);
+	if (ret < 0)
+		return ret;
+	kw_addr_unmap(local);
+	kw_addr_unmap(peer);
+	return 0;
+}
+
+/**
+ * kw_addr_len - octets of an address
+ * @addr: the address
+ *
+ * Context: any.
+ * Return: its length; 0 if it is neither IPv4 nor IPv6.
+ */
+int kw_addr_len(const struct sockaddr_storage *addr)
+{
+	switch (addr->ss_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+/**
+ * kw_addr_any - is this the wildcard address?
+ * @addr: an IPv4 or IPv6 address
+ *
+ * Context: any.
+ * Return: true if it is.
+ */
+bool kw_addr_any(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)addr)->sin_addr.s_addr ==
+		       htonl(INADDR_ANY);
+	return ipv6_addr_any(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/**
+ * kw_addr_set_scope - complete a link-local address
+ * @addr: an IPv4 or IPv6 address
+ * @ifindex: the interface it is on
+ *
+ * Context: any.
+ */
+void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+
+	if (addr->ss_family == AF_INET6 && !in6->sin6_scope_id &&
+	    ipv6_addr_type(&in6->sin6_addr) & IPV6_ADDR_LINKLOCAL)
+		in6->sin6_scope_id = ifindex;
+}
+
+/**
+ * kw_addr_port - where an address keeps its port
+ * @addr: an IPv4 or IPv6 address
+ *
+ * Context: any.
+ * Return: the place of the port.
+ */
+__be16 *kw_addr_port(struct sockaddr_storage *addr)
+{
+	/* Both families have it at the same place. */
+	return &((struct sockaddr_in *)addr)->sin_port;
+}
