@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The module: "rdma link add NAME type kiwarp netdev DEV", and what happens
+ * to a device when something happens to its interface.
+ *
+ * A device is unregistered by "rdma link delete", by unloading the module and
+ * when its interface goes. In all three the RDMA core calls kw_client_remove()
+ * first, which ends what the core knows nothing of.
+ */
+#include <linux/ctype.h>
+#include <linux/delay.h>
+#include <linux/if_arp.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/workqueue.h>
+#include <rdma/rdma_netlink.h>
+
+#include "compat.h"
+#include "verbs/ops.h"
+
+#define KW_DRIVER	((enum rdma_driver_id)KIWARP_DRIVER_ID)
+
+/*
+ * How long consumers have to take their flushed completions before the RDMA
+ * core destroys their objects; far below the ten seconds after which the
+ * kernel complains of an interface that does not go.
+ */
+#define KW_GONE_GRACE_MS	500
+#define KW_GONE_POLL_MS		5
+
+static struct workqueue_struct *kw_gone_wq;
+
+/* One device for an interface: looking for one and creating it is one step. */
+static DEFINE_MUTEX(kw_newlink_lock);
+
+static struct kw_device *kw_device_get(struct net_device *netdev)
+{
+	struct ib_device *ib = ib_device_get_by_netdev(netdev, KW_DRIVER);
+
+	return ib ? kw_dev(ib) : NULL;
+}
+
+static void kw_await_consumers(struct kw_device *dev)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(KW_GONE_GRACE_MS);
+
+	while (atomic_read(&dev->nr_qp) && time_before(jiffies, end))
+		msleep(KW_GONE_POLL_MS);
+}
+
+static void kw_gone_work(struct work_struct *work)
+{
+	struct kw_device *dev = container_of(work, struct kw_device, gone_work);
+	struct ib_event ev = {
+		.device = &dev->ib,
+		.element.port_num = 1,
+		.event = IB_EVENT_DEVICE_FATAL,
+	};
+
+	kw_cm_device_gone(dev);
+	kw_qps_fail(dev, NULL);
+	ib_dispatch_event(&ev);
+	kw_await_consumers(dev);
+	ib_unregister_device_and_put(&dev->ib);
+}
+
+/* Takes over the caller's reference. The event is sent more than once. */
+static void kw_device_gone(struct kw_device *dev)
+{
+	if (test_and_set_bit(0, &dev->gone)) {
+		ib_device_put(&dev->ib);
+		return;
+	}
+	INIT_WORK(&dev->gone_work, kw_gone_work);
+	queue_work(kw_gone_wq, &dev->gone_work);
+}
+
+static void kw_gid_changed(struct kw_device *dev)
+{
+	struct ib_event ev = {
+		.device = &dev->ib,
+		.element.port_num = 1,
+		.event = IB_EVENT_GID_CHANGE,
+	};
+
+	/* On this event the RDMA core reads the GID again. */
+	ib_dispatch_event(&ev);
+}
+
+static int kw_netdev_event(struct notifier_block *nb, unsigned long event,
+			   void *info)
+{
+	struct net_device *netdev = netdev_notifier_info_to_dev(info);
+	struct kw_device *dev = kw_device_get(netdev);
+
+	if (!dev)
+		return NOTIFY_DONE;
+
+	switch (event) {
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+		kw_port_update(dev);
+		break;
+	case NETDEV_CHANGEADDR:
+		kw_gid_changed(dev);
+		break;
+	case NETDEV_CHANGENAME:
+		strscpy(dev->ib.iw_ifname, netdev->name,
+			sizeof(dev->ib.iw_ifname));
+		break;
+	case NETDEV_UNREGISTER:
+		kw_device_gone(dev);
+		return NOTIFY_OK;
+	default:
+		/*
+		 * NETDEV_CHANGEMTU is among them: query_port reads the MTU
+		 * from the interface, and streams follow TCP's segment size.
+		 */
+		break;
+	}
+	ib_device_put(&dev->ib);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block kw_netdev_nb = {
+	.notifier_call = kw_netdev_event,
+};
+
+static bool kw_netdev_supported(const struct net_device *netdev)
+{
+	return netdev->type == ARPHRD_ETHER || netdev->type == ARPHRD_LOOPBACK;
+}
+
+/* A name is a file name in sysfs and a word in the output of tools. */
+static bool kw_name_valid(const char *name)
+{
+	if (*name == '.' || *name == '-')
+		return false;
+	for (; *name; name++)
+		if (!isascii(*name) || !isgraph(*name) || *name == '/')
+			return false;
+	return true;
+}
+
+static bool kw_name_taken(const char *name)
+{
+	struct ib_device *ib = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
+
+	if (ib)
+		ib_device_put(ib);
+	return ib;
+}
+
+/*
+ * An interface that went while its device was being registered sent its event
+ * when the device could not be found yet. The same holds for its state.
+ */
+static void kw_catch_up(struct net_device *netdev)
+{
+	struct kw_device *dev = kw_device_get(netdev);
+
+	if (!dev)
+		return;
+	if (READ_ONCE(netdev->reg_state) != NETREG_REGISTERED) {
+		kw_device_gone(dev);
+		return;
+	}
+	kw_port_update(dev);
+	ib_device_put(&dev->ib);
+}
+
+static int kw_newlink_locked(const char *name, struct net_device *netdev)
+{
+	struct kw_device *dev = kw_device_get(netdev);
+	int rv;
+
+	if (dev) {
+		netdev_info(netdev, "has the kiwarp device %s already\n",
+			    dev_name(&dev->ib.dev));
+		ib_device_put(&dev->ib);
+		return -EEXIST;
+	}
+	if (kw_name_taken(name)) {
+		netdev_info(netdev, "an RDMA device %s exists already\n", name);
+		return -EEXIST;
+	}
+	rv = kw_device_create(name, netdev);
+	if (rv)
+		return rv;
+	kw_catch_up(netdev);
+	return 0;
+}
+
+/* rdma link add. All that the caller is told is the errno; the log has more. */
+static int kw_newlink(const char *name, struct net_device *netdev)
+{
+	int rv;
+
+	if (!kw_name_valid(name)) {
+		netdev_info(netdev, "bad name for a kiwarp device: %s\n", name);
+		return -EINVAL;
+	}
+	if (!kw_netdev_supported(netdev)) {
+		netdev_info(netdev, "kiwarp needs an Ethernet or loopback interface, this is of type %u\n",
+			    netdev->type);
+		return -EOPNOTSUPP;
+	}
+	mutex_lock(&kw_newlink_lock);
+	rv = kw_newlink_locked(name, netdev);
+	mutex_unlock(&kw_newlink_lock);
+	return rv;
+}
+
+static struct rdma_link_ops kw_link_ops = {
+	.type = "kiwarp",
+	.newlink = kw_newlink,
+};
+
+static int kw_client_add(struct ib_device *ibdev)
+{
+	return ibdev->ops.driver_id == KW_DRIVER ? 0 : -EOPNOTSUPP;
+}
+
+static void kw_client_remove(struct ib_device *ibdev, void *data)
+{
+	kw_cm_device_gone(kw_dev(ibdev));
+	kw_qps_fail(kw_dev(ibdev), NULL);
+}
+
+static struct ib_client kw_client = {
+	.name = "kiwarp",
+	.add = kw_client_add,
+	.remove = kw_client_remove,
+};
+
+static int __init kw_init(void)
+{
+	int rv;
+
+	kw_gone_wq = alloc_workqueue("kiwarp_gone", WQ_UNBOUND, 0);
+	if (!kw_gone_wq)
+		return -ENOMEM;
+	rv = kw_cm_init();
+	if (rv)
+		goto destroy_wq;
+	rv = ib_register_client(&kw_client);
+	if (rv)
+		goto cm_exit;
+	rv = register_netdevice_notifier(&kw_netdev_nb);
+	if (rv)
+		goto unregister_client;
+	rdma_link_register(&kw_link_ops);
+	return 0;
+
+unregister_client:
+	ib_unregister_client(&kw_client);
+cm_exit:
+	kw_cm_exit();
+destroy_wq:
+	destroy_workqueue(kw_gone_wq);
+	return rv;
+}
+
+static void __exit kw_exit(void)
+{
+	rdma_link_unregister(&kw_link_ops);
+	/* Tells us of each interface as if it went: all devices are queued. */
+	unregister_netdevice_notifier(&kw_netdev_nb);
+	destroy_workqueue(kw_gone_wq);
+	ib_unregister_driver(KW_DRIVER);
+	ib_unregister_client(&kw_client);
+	kw_cm_exit();
+}
+
+module_init(kw_init);
+module_exit(kw_exit);
+
+MODULE_DESCRIPTION("Kiwarp, a software iWARP RNIC");
+MODULE_AUTHOR("The Kiwarp developers");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_ALIAS_RDMA_LINK("kiwarp");

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Completion queues.
+ *
+ * Producer and consumer meet in the ring only; the protocol of arming is told
+ * with struct kiwarp_cq_ctrl. Kernel consumers use the same ring, with
+ * consumer and armed kept in struct kw_cq.
+ */
+#include <linux/log2.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "verbs/ops.h"
+
+/* A process that keeps changing the word gets an event that it need not get. */
+#define KW_ARM_TRIES	16
+
+static struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
+{
+	return cq->ring.mem;
+}
+
+static bool kw_cq_user(const struct kw_cq *cq)
+{
+	return cq->ring.mmap;
+}
+
+static void kw_cq_overflow_work(struct work_struct *work)
+{
+	struct kw_cq *cq = container_of(work, struct kw_cq, overflow_work);
+	struct ib_event ev = {
+		.device = cq->ib.device,
+		.element.cq = &cq->ib,
+		.event = IB_EVENT_CQ_ERR,
+	};
+
+	if (cq->ib.event_handler)
+		cq->ib.event_handler(&ev, cq->ib.cq_context);
+	kw_qps_fail(kw_dev(cq->ib.device), cq);
+}
+
+static bool kw_cq_full(struct kw_cq *cq)
+{
+	u32 consumer = cq->consumer;
+
+	/* An index that cannot be is its owner's loss: the queue is full. */
+	if (kw_cq_user(cq))
+		consumer = READ_ONCE(kw_cq_ctrl(cq)->consumer);
+	return cq->producer - consumer > cq->ring.mask;
+}
+
+/**
+ * kw_cq_post() - add an entry
+ * @cq: completion queue
+ * @cqe: the entry
+ *
+ * With no room the entry is lost, the queue is dead, and all its queue pairs
+ * go to ERROR. Consumers are not told of the entry: see kw_cq_notify().
+ *
+ * Context: any; takes cq->lock.
+ */
+void kw_cq_post(struct kw_cq *cq, const struct kiwarp_cqe *cqe)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (cq->overflow)
+		goto out;
+	if (kw_cq_full(cq)) {
+		cq->overflow = true;
+		kw_count(kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
+		schedule_work(&cq->overflow_work);
+		goto out;
+	}
+	memcpy(kw_ring_at(&cq->ring, cq->producer), cqe, sizeof(*cqe));
+	cq->producer++;
+	/* Whoever sees the index sees the entry. */
+	smp_store_release(&kw_cq_ctrl(cq)->producer, cq->producer);
+out:
+	spin_unlock_irqrestore(&cq->lock, flags);
+}
+
+static bool kw_arm_fits(u32 armed, bool solicited)
+{
+	return armed & KIWARP_CQ_ARM_ANY ||
+	       (solicited && armed & KIWARP_CQ_ARM_SOLICITED);
+}
+
+/*
+ * Takes the arming off only if it fits, so that one that came in between and
+ * waits for something else stays.
+ */
+static bool kw_cq_disarm(u32 *word, bool solicited)
+{
+	u32 armed = READ_ONCE(*word);
+	int i;
+
+	for (i = 0; i < KW_ARM_TRIES; i++) {
+		if (!kw_arm_fits(armed, solicited))
+			return false;
+		if (try_cmpxchg(word, &armed, 0))
+			return true;
+	}
+	return true;
+}
+
+/**
+ * kw_cq_notify() - tell a consumer that asked for it of entries
+ * @cq: completion queue
+ * @solicited: one of the entries posted since the last call was solicited, or
+ *	not successful
+ *
+ * Call it after the kw_cq_post() calls that it is to speak of.
+ *
+ * Context: any, no locks that a completion handler of a kernel consumer could
+ * take.
+ */
+void kw_cq_notify(struct kw_cq *cq, bool solicited)
+{
+	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
+
+	/* The entries before the look at armed; the consumer does the reverse. */
+	smp_mb();
+	if (kw_cq_disarm(word, solicited) && cq->ib.comp_handler)
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+static const u8 kw_wc_opcode[] = {
+	[KIWARP_OP_SEND] = IB_WC_SEND,
+	[KIWARP_OP_SEND_INV] = IB_WC_SEND,
+	[KIWARP_OP_WRITE] = IB_WC_RDMA_WRITE,
+	[KIWARP_OP_READ] = IB_WC_RDMA_READ,
+	[KIWARP_OP_READ_INV] = IB_WC_RDMA_READ,
+	[KIWARP_OP_LOCAL_INV] = IB_WC_LOCAL_INV,
+	[KIWARP_OP_REG_MR] = IB_WC_REG_MR,
+	[KIWARP_OP_RECV] = IB_WC_RECV,
+};
+
+static bool kw_cq_take(struct kw_cq *cq, struct kiwarp_cqe *cqe)
+{
+	unsigned long flags;
+	bool found;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	found = cq->consumer != cq->producer;
+	if (found) {
+		memcpy(cqe, kw_ring_at(&cq->ring, cq->consumer), sizeof(*cqe));
+		WRITE_ONCE(cq->consumer, cq->consumer + 1);
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return found;
+}
+
+static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
+		       const struct kiwarp_cqe *cqe)
+{
+	memset(wc, 0, sizeof(*wc));
+	wc->wr_id = cqe->wr_id;
+	wc->status = cqe->status;
+	wc->opcode = kw_wc_opcode[cqe->opcode];
+	wc->vendor_err = cqe->vendor_err;
+	wc->byte_len = cqe->byte_len;
+	wc->qp = ibqp;
+	wc->port_num = 1;
+	if (cqe->flags & KIWARP_CQE_WITH_INV) {
+		wc->wc_flags = IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = cqe->inv_stag;
+	}
+}
+
+/**
+ * kw_poll_cq() - take entries off a kernel consumer's queue
+ * @ibcq: completion queue; user space polls its ring itself
+ * @num: room in @wc
+ * @wc: result
+ *
+ * Entries of queue pairs that are destroyed are dropped.
+ *
+ * Context: any; takes cq->lock.
+ * Return: how many entries were taken.
+ */
+int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct kw_device *dev = kw_dev(ibcq->device);
+	struct kw_cq *cq = kw_cq(ibcq);
+	struct kiwarp_cqe cqe;
+	int n = 0;
+
+	if (kw_cq_user(cq))
+		return -EOPNOTSUPP;
+	while (n < num && kw_cq_take(cq, &cqe)) {
+		struct kw_qp *qp = kw_qp_find(dev, cqe.qp_id);
+
+		if (!qp)
+			continue;
+		kw_wc_fill(&wc[n++], &qp->ib, &cqe);
+		/* The consumer keeps its queue pair while it polls for it. */
+		kw_qp_put(qp);
+	}
+	return n;
+}
+
+/**
+ * kw_req_notify_cq() - arm a queue
+ * @ibcq: completion queue
+ * @flags: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, IB_CQ_REPORT_MISSED_EVENTS
+ *
+ * Context: any.
+ * Return: 1 if missed events were asked for and there are entries, else 0.
+ */
+int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	struct kw_cq *cq = kw_cq(ibcq);
+	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
+	u32 old = READ_ONCE(*word);
+	u32 bit = KIWARP_CQ_ARM_ANY;
+
+	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
+		bit = KIWARP_CQ_ARM_SOLICITED;
+	while (!(old & bit) && !try_cmpxchg(word, &old, old | bit))
+		cpu_relax();
+
+	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || kw_cq_user(cq))
+		return 0;
+	/* Arming before the look at the entries: see kw_cq_notify(). */
+	smp_mb();
+	return READ_ONCE(cq->consumer) != READ_ONCE(kw_cq_ctrl(cq)->producer);
+}
+
+static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
+{
+	struct kiwarp_create_cq_resp resp = {
+		.cq_id = cq->id,
+		.entries = entries,
+		.ring_key = kw_ring_key(&cq->ring),
+		.ring_size = cq->ring.size,
+	};
+
+	if (udata->outlen < sizeof(resp))
+		return -EINVAL;
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+/**
+ * kw_create_cq() - create a completion queue
+ * @ibcq: the object, zeroed
+ * @attr: what is asked for; the number of entries is rounded up
+ * @attrs: user space's call, or NULL
+ *
+ * Context: process.
+ * Return: 0; -EINVAL for a number of entries out of range or a short
+ * response, -EOPNOTSUPP for any flag, -ENOMEM.
+ */
+int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		 struct uverbs_attr_bundle *attrs)
+{
+	struct kw_device *dev = kw_dev(ibcq->device);
+	struct kw_cq *cq = kw_cq(ibcq);
+	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
+	struct kw_ucontext *uctx =
+		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
+	u32 entries;
+	int rv;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > KIWARP_MAX_CQE)
+		return -EINVAL;
+	if (!atomic_add_unless(&dev->nr_cq, 1, KW_MAX_CQ))
+		return -ENOMEM;
+
+	spin_lock_init(&cq->lock);
+	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
+	cq->id = atomic_inc_return(&dev->next_cq_id);
+	entries = roundup_pow_of_two(attr->cqe);
+	rv = kw_ring_alloc(&cq->ring, entries, sizeof(struct kiwarp_cqe),
+			   uctx ? &uctx->ib : NULL);
+	if (rv)
+		goto uncount;
+	if (uctx) {
+		rv = kw_cq_respond(cq, entries, udata);
+		if (rv)
+			goto free;
+	}
+	ibcq->cqe = entries;
+	return 0;
+free:
+	kw_ring_free(&cq->ring);
+uncount:
+	atomic_dec(&dev->nr_cq);
+	return rv;
+}
+
+/**
+ * kw_destroy_cq() - destroy a completion queue
+ * @ibcq: completion queue
+ * @udata: unused
+ *
+ * The RDMA core saw to it that no queue pair uses it, and destroy_qp to it
+ * that none posts or notifies any more.
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct kw_cq *cq = kw_cq(ibcq);
+
+	cancel_work_sync(&cq->overflow_work);
+	kw_ring_free(&cq->ring);
+	atomic_dec(&kw_dev(ibcq->device)->nr_cq);
+	return 0;
+}

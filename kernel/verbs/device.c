@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The RDMA device: its operations, limits and registration.
+ */
+#include <linux/cpumask.h>
+#include <linux/slab.h>
+#include <net/addrconf.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "verbs/ops.h"
+
+#define KW_FW_MAJOR	0
+#define KW_FW_MINOR	1
+#define KW_FW_SUB	0
+
+static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			   struct ib_udata *udata)
+{
+	if (udata->inlen || udata->outlen)
+		return -EINVAL;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->fw_ver = (u64)KW_FW_MAJOR << 32 | KW_FW_MINOR << 16 | KW_FW_SUB;
+	attr->sys_image_guid = ibdev->node_guid;
+	attr->vendor_part_id = KIWARP_DRIVER_ID;
+	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_SYS_IMAGE_GUID;
+	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
+	attr->max_mr_size = KW_MAX_MR_SIZE;
+	attr->page_size_cap = GENMASK_ULL(31, PAGE_SHIFT);
+	attr->max_qp = KW_MAX_QP;
+	attr->max_qp_wr = KIWARP_MAX_QP_WR;
+	attr->max_send_sge = KIWARP_MAX_SGE;
+	attr->max_recv_sge = KIWARP_MAX_SGE;
+	attr->max_sge_rd = 1;
+	attr->max_cq = KW_MAX_CQ;
+	attr->max_cqe = KIWARP_MAX_CQE;
+	attr->max_mr = KW_MAX_MR;
+	attr->max_pd = KW_MAX_PD;
+	attr->max_qp_rd_atom = KW_MAX_QP_RD_ATOM;
+	attr->max_qp_init_rd_atom = KW_MAX_QP_RD_ATOM;
+	attr->max_res_rd_atom = KW_MAX_QP * KW_MAX_QP_RD_ATOM;
+	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
+	attr->atomic_cap = IB_ATOMIC_NONE;
+	return 0;
+}
+
+static void kw_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%d.%d.%d", KW_FW_MAJOR,
+		 KW_FW_MINOR, KW_FW_SUB);
+}
+
+static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
+{
+	struct kiwarp_alloc_ucontext_resp resp = {
+		.abi_version = KIWARP_ABI_VERSION,
+		.max_inline = KIWARP_MAX_INLINE,
+		.max_sge = KIWARP_MAX_SGE,
+	};
+
+	if (udata->outlen < sizeof(resp))
+		return -EINVAL;
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static void kw_dealloc_ucontext(struct ib_ucontext *uctx)
+{
+}
+
+/*
+ * That it exists lets the RDMA core take the device away from running
+ * processes: their objects are destroyed, their rings stay mapped (ring.c).
+ */
+static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
+{
+}
+
+static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct kw_device *dev = kw_dev(ibpd->device);
+
+	return atomic_add_unless(&dev->nr_pd, 1, KW_MAX_PD) ? 0 : -ENOMEM;
+}
+
+static int kw_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	atomic_dec(&kw_dev(ibpd->device)->nr_pd);
+	return 0;
+}
+
+static void kw_dealloc_driver(struct ib_device *ibdev)
+{
+	struct kw_device *dev = kw_dev(ibdev);
+
+	WARN_ON(!xa_empty(&dev->mems));
+	WARN_ON(!xa_empty(&dev->qps));
+	xa_destroy(&dev->mems);
+	xa_destroy(&dev->qps);
+	cleanup_srcu_struct(&dev->mem_srcu);
+}
+
+static const struct ib_device_ops kw_device_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = (enum rdma_driver_id)KIWARP_DRIVER_ID,
+	.uverbs_abi_ver = KIWARP_ABI_VERSION,
+	.device_group = &kw_settings_group,
+
+	.alloc_hw_port_stats = kw_alloc_hw_port_stats,
+	.alloc_mr = kw_alloc_mr,
+	.alloc_pd = kw_alloc_pd,
+	.alloc_ucontext = kw_alloc_ucontext,
+	.create_cq = kw_create_cq,
+	.create_qp = kw_create_qp,
+	.dealloc_driver = kw_dealloc_driver,
+	.dealloc_pd = kw_dealloc_pd,
+	.dealloc_ucontext = kw_dealloc_ucontext,
+	.dereg_mr = kw_dereg_mr,
+	.destroy_cq = kw_destroy_cq,
+	.destroy_qp = kw_destroy_qp,
+	.disassociate_ucontext = kw_disassociate_ucontext,
+	.get_dev_fw_str = kw_get_dev_fw_str,
+	.get_dma_mr = kw_get_dma_mr,
+	.get_hw_stats = kw_get_hw_stats,
+	.get_port_immutable = kw_get_port_immutable,
+	.iw_accept = kw_iw_accept,
+	.iw_add_ref = kw_iw_add_ref,
+	.iw_connect = kw_iw_connect,
+	.iw_create_listen = kw_iw_create_listen,
+	.iw_destroy_listen = kw_iw_destroy_listen,
+	.iw_get_qp = kw_iw_get_qp,
+	.iw_reject = kw_iw_reject,
+	.iw_rem_ref = kw_iw_rem_ref,
+	.map_mr_sg = kw_map_mr_sg,
+	.mmap = kw_mmap,
+	.mmap_free = kw_mmap_free,
+	.modify_qp = kw_modify_qp,
+	.poll_cq = kw_poll_cq,
+	.post_recv = kw_post_recv,
+	.post_send = kw_post_send,
+	.query_device = kw_query_device,
+	.query_gid = kw_query_gid,
+	.query_port = kw_query_port,
+	.query_qp = kw_query_qp,
+	.reg_user_mr = kw_reg_user_mr,
+	.req_notify_cq = kw_req_notify_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_pd, kw_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_qp, kw_qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, kw_ucontext, ib),
+};
+
+static void kw_device_identity(struct kw_device *dev)
+{
+	struct ib_device *ib = &dev->ib;
+	union ib_gid gid;
+
+	kw_netdev_gid(dev->netdev, &gid);
+	addrconf_addr_eui48((u8 *)&ib->node_guid, gid.raw);
+	ib->node_type = RDMA_NODE_RNIC;
+	ib->phys_port_cnt = 1;
+	ib->num_comp_vectors = num_possible_cpus();
+	strscpy(ib->node_desc, "Kiwarp software RNIC", sizeof(ib->node_desc));
+	strscpy(ib->iw_ifname, dev->netdev->name, sizeof(ib->iw_ifname));
+	/* Ports are real TCP ports: what a mapped port was for is done. */
+	ib->iw_driver_flags = IW_F_NO_PORT_MAP;
+	/* The doorbells, see kiwarp-abi.h. */
+	ib->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+			       BIT_ULL(IB_USER_VERBS_CMD_POST_RECV);
+}
+
+/**
+ * kw_device_create() - create and register a device
+ * @name: of the device
+ * @netdev: interface; the caller holds a reference and sees to it that the
+ *	device goes when the interface does
+ *
+ * The caller must not touch the device when this has returned: from then on
+ * others may unregister it.
+ *
+ * Context: process, without the RTNL.
+ * Return: 0, or -errno with nothing left behind.
+ */
+int kw_device_create(const char *name, struct net_device *netdev)
+{
+	struct kw_device *dev = ib_alloc_device(kw_device, ib);
+	int rv;
+
+	if (!dev)
+		return -ENOMEM;
+
+	dev->netdev = netdev;
+	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1);
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
+	kw_settings_init(&dev->settings);
+	rv = init_srcu_struct(&dev->mem_srcu);
+	if (rv) {
+		/* Not yet kw_dealloc_driver()'s: the operations are not set. */
+		ib_dealloc_device(&dev->ib);
+		return rv;
+	}
+
+	kw_device_identity(dev);
+	ib_set_device_ops(&dev->ib, &kw_device_ops);
+	rv = ib_device_set_netdev(&dev->ib, netdev, 1);
+	if (rv)
+		goto dealloc;
+	/* Keeps udev from giving the device a name of its own liking. */
+	ib_mark_name_assigned_by_user(&dev->ib);
+	rv = ib_register_device(&dev->ib, name, NULL);
+	if (rv)
+		goto dealloc;
+	return 0;
+dealloc:
+	ib_dealloc_device(&dev->ib);
+	return rv;
+}
+
+/**
+ * kw_qps_fail() - move queue pairs to ERROR and abort their connections
+ * @dev: device
+ * @cq: only those that use this completion queue; NULL for all
+ *
+ * Context: process, without locks.
+ */
+void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
+{
+	unsigned long qpn = 0;
+
+	while (xa_find(&dev->qps, &qpn, ULONG_MAX, XA_PRESENT)) {
+		struct kw_qp *qp = kw_qp_find(dev, qpn);
+
+		if (qp) {
+			if (!cq || qp->scq == cq || qp->rcq == cq)
+				kw_qp_fail(qp);
+			kw_qp_put(qp);
+		}
+		qpn++;
+		cond_resched();
+	}
+}

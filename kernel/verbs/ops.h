@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The parts of the operations table that live outside device.c, qp.c and cm/.
+ */
+#ifndef KW_VERBS_OPS_H
+#define KW_VERBS_OPS_H
+
+#include "verbs/verbs.h"
+
+/* What a region's access flags may say; others must be marked as optional. */
+#define KW_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
+			 IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
+
+/* Pages in one fast registration. */
+#define KW_MAX_FAST_REG_PAGES	1024
+
+/* port.c */
+int kw_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+int kw_query_gid(struct ib_device *ibdev, u32 port, int index,
+		 union ib_gid *gid);
+int kw_get_port_immutable(struct ib_device *ibdev, u32 port,
+			  struct ib_port_immutable *imm);
+void kw_netdev_gid(const struct net_device *netdev, union ib_gid *gid);
+void kw_port_update(struct kw_device *dev);
+
+/* ring.c */
+int kw_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma);
+void kw_mmap_free(struct rdma_user_mmap_entry *entry);
+
+/* cq.c */
+int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		 struct uverbs_attr_bundle *attrs);
+int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+
+/* mr.c */
+struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
+			     int access, struct ib_udata *udata);
+struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
+			  u32 max_num_sg);
+int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
+		 unsigned int *offset);
+int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* counters.c */
+struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
+int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
+		    u32 port, int index);
+
+/* settings.c */
+extern const struct attribute_group kw_settings_group;
+void kw_settings_init(struct kw_settings *s);
+
+#endif /* KW_VERBS_OPS_H */

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The device's one port: its state, speed, MTU and GID are the interface's.
+ */
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+#include <net/net_namespace.h>
+
+#include "verbs/ops.h"
+
+#define KW_PORT			1
+#define KW_GID_TABLE_LEN	1
+
+static bool kw_netdev_active(const struct net_device *netdev)
+{
+	return netif_running(netdev) && netif_carrier_ok(netdev);
+}
+
+/**
+ * kw_netdev_gid() - the GID that an interface gives its device
+ * @netdev: interface
+ * @gid: result, never zero
+ *
+ * The hardware address, as iWARP devices do. An interface without one, such
+ * as lo, gets a locally administered address made of what tells it from the
+ * others, its index and its namespace: the RDMA core does not cache a GID of
+ * zero, and without a cached GID rdma_cm does not find the device.
+ */
+void kw_netdev_gid(const struct net_device *netdev, union ib_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	if (netdev->addr_len == ETH_ALEN &&
+	    !is_zero_ether_addr(netdev->dev_addr)) {
+		ether_addr_copy(gid->raw, netdev->dev_addr);
+		return;
+	}
+	gid->raw[0] = 0x02;
+	gid->raw[1] = netdev->ifindex;
+	put_unaligned_be32(dev_net(netdev)->ns.inum, gid->raw + 2);
+}
+
+static enum ib_mtu kw_mtu(unsigned int mtu)
+{
+	/* 0 as an interface's maximum means that there is none. */
+	return mtu ? ib_mtu_int_to_enum(mtu) : IB_MTU_4096;
+}
+
+static int kw_port_speed(struct ib_device *ibdev, struct net_device *netdev,
+			 struct ib_port_attr *attr)
+{
+	/* The core's helper warns in the log of interfaces without a speed. */
+	if (!netdev->ethtool_ops || !netdev->ethtool_ops->get_link_ksettings) {
+		attr->active_speed = IB_SPEED_SDR;
+		attr->active_width = IB_WIDTH_1X;
+		return 0;
+	}
+	return ib_get_eth_speed(ibdev, KW_PORT, &attr->active_speed,
+				&attr->active_width);
+}
+
+/**
+ * kw_query_port() - describe the port
+ * @ibdev: device
+ * @port: 1
+ * @attr: result
+ *
+ * Context: process, without the RTNL, which it may take.
+ * Return: 0, or -ENODEV if the interface is gone.
+ */
+int kw_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
+{
+	struct net_device *netdev = ib_device_get_netdev(ibdev, port);
+	int rv;
+
+	if (!netdev)
+		return -ENODEV;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->gid_tbl_len = KW_GID_TABLE_LEN;
+	attr->max_msg_sz = KW_MAX_MSG_SIZE;
+	attr->port_cap_flags = IB_PORT_CM_SUP;
+	attr->max_mtu = kw_mtu(netdev->max_mtu);
+	attr->active_mtu = kw_mtu(READ_ONCE(netdev->mtu));
+	attr->phys_mtu = READ_ONCE(netdev->mtu);
+	if (kw_netdev_active(netdev)) {
+		attr->state = IB_PORT_ACTIVE;
+		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+	} else {
+		attr->state = IB_PORT_DOWN;
+		attr->phys_state = netif_running(netdev) ?
+				   IB_PORT_PHYS_STATE_POLLING :
+				   IB_PORT_PHYS_STATE_DISABLED;
+	}
+	rv = kw_port_speed(ibdev, netdev, attr);
+	dev_put(netdev);
+	return rv;
+}
+
+/**
+ * kw_query_gid() - the port's GID
+ * @ibdev: device
+ * @port: 1
+ * @index: 0
+ * @gid: result
+ *
+ * Context: process.
+ * Return: 0, -EINVAL for another index, -ENODEV if the interface is gone.
+ */
+int kw_query_gid(struct ib_device *ibdev, u32 port, int index,
+		 union ib_gid *gid)
+{
+	struct net_device *netdev;
+
+	if (index)
+		return -EINVAL;
+	netdev = ib_device_get_netdev(ibdev, port);
+	if (!netdev)
+		return -ENODEV;
+	kw_netdev_gid(netdev, gid);
+	dev_put(netdev);
+	return 0;
+}
+
+/**
+ * kw_get_port_immutable() - what never changes about the port
+ * @ibdev: device
+ * @port: 1
+ * @imm: result
+ *
+ * Return: 0.
+ */
+int kw_get_port_immutable(struct ib_device *ibdev, u32 port,
+			  struct ib_port_immutable *imm)
+{
+	imm->gid_tbl_len = KW_GID_TABLE_LEN;
+	imm->core_cap_flags = RDMA_CORE_PORT_IWARP;
+	return 0;
+}
+
+/**
+ * kw_port_update() - raise an event if the port's state is no longer what the
+ *	last event said
+ * @dev: device
+ *
+ * Context: any.
+ */
+void kw_port_update(struct kw_device *dev)
+{
+	int active = kw_netdev_active(dev->netdev);
+	struct ib_event ev = {
+		.device = &dev->ib,
+		.element.port_num = KW_PORT,
+		.event = active ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR,
+	};
+
+	if (xchg(&dev->port_active, active) != active)
+		ib_dispatch_event(&ev);
+}
