@@ -455,22 +455,6 @@ void kw_cm_device_gone(struct kw_device *dev)
 	flush_workqueue(kw_cm_wq);
 }
 
-/*
- * "rdma link delete" unregisters a device without asking its driver first, so
- * that this is how to hear of it.
- */
-static void kw_cm_remove_one(struct ib_device *ibdev, void *data)
-{
-	if (ibdev->ops.iw_connect == kw_iw_connect)
-		kw_cm_device_gone(kw_dev(ibdev));
-}
-
-static struct ib_client kw_cm_client = {
-	.name = "kiwarp_cm",
-	.remove = kw_cm_remove_one,
-	.no_kverbs_req = true,
-};
-
 /**
  * kw_cm_init - make connection management ready
  *
@@ -479,16 +463,9 @@ static struct ib_client kw_cm_client = {
  */
 int kw_cm_init(void)
 {
-	int ret;
-
 	/* Storage over RDMA reconnects while memory is being reclaimed. */
 	kw_cm_wq = alloc_workqueue("kiwarp_cm", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!kw_cm_wq)
-		return -ENOMEM;
-	ret = ib_register_client(&kw_cm_client);
-	if (ret)
-		destroy_workqueue(kw_cm_wq);
-	return ret;
+	return kw_cm_wq ? 0 : -ENOMEM;
 }
 
 /**
@@ -498,7 +475,6 @@ int kw_cm_init(void)
  */
 void kw_cm_exit(void)
 {
-	ib_unregister_client(&kw_cm_client);
 	destroy_workqueue(kw_cm_wq);
 	kw_offer_exit();
 	WARN_ON(atomic_read(&kw_eps_alive));
