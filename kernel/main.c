@@ -7,6 +7,8 @@
  * when its interface goes. In all three the RDMA core calls kw_client_remove()
  * first, which ends what the core knows nothing of.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/ctype.h>
 #include <linux/delay.h>
 #include <linux/if_arp.h>
@@ -53,7 +55,6 @@ static void kw_gone_work(struct work_struct *work)
 	struct kw_device *dev = container_of(work, struct kw_device, gone_work);
 	struct ib_event ev = {
 		.device = &dev->ib,
-		.element.port_num = 1,
 		.event = IB_EVENT_DEVICE_FATAL,
 	};
 
@@ -176,13 +177,13 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 	int rv;
 
 	if (dev) {
-		netdev_info(netdev, "has the kiwarp device %s already\n",
-			    dev_name(&dev->ib.dev));
+		pr_info("%s has the device %s already\n", netdev->name,
+			dev_name(&dev->ib.dev));
 		ib_device_put(&dev->ib);
 		return -EEXIST;
 	}
 	if (kw_name_taken(name)) {
-		netdev_info(netdev, "an RDMA device %s exists already\n", name);
+		pr_info("an RDMA device %s exists already\n", name);
 		return -EEXIST;
 	}
 	rv = kw_device_create(name, netdev);
@@ -198,12 +199,12 @@ static int kw_newlink(const char *name, struct net_device *netdev)
 	int rv;
 
 	if (!kw_name_valid(name)) {
-		netdev_info(netdev, "bad name for a kiwarp device: %s\n", name);
+		pr_info("%s can not be the name of a device\n", name);
 		return -EINVAL;
 	}
 	if (!kw_netdev_supported(netdev)) {
-		netdev_info(netdev, "kiwarp needs an Ethernet or loopback interface, this is of type %u\n",
-			    netdev->type);
+		pr_info("%s is no Ethernet or loopback interface, but of type %u\n",
+			netdev->name, netdev->type);
 		return -EOPNOTSUPP;
 	}
 	mutex_lock(&kw_newlink_lock);
@@ -241,9 +242,12 @@ static int __init kw_init(void)
 	kw_gone_wq = alloc_workqueue("kiwarp_gone", WQ_UNBOUND, 0);
 	if (!kw_gone_wq)
 		return -ENOMEM;
-	rv = kw_cm_init();
+	rv = kw_streams_init();
 	if (rv)
 		goto destroy_wq;
+	rv = kw_cm_init();
+	if (rv)
+		goto streams_exit;
 	rv = ib_register_client(&kw_client);
 	if (rv)
 		goto cm_exit;
@@ -257,6 +261,8 @@ unregister_client:
 	ib_unregister_client(&kw_client);
 cm_exit:
 	kw_cm_exit();
+streams_exit:
+	kw_streams_exit();
 destroy_wq:
 	destroy_workqueue(kw_gone_wq);
 	return rv;
@@ -271,6 +277,7 @@ static void __exit kw_exit(void)
 	ib_unregister_driver(KW_DRIVER);
 	ib_unregister_client(&kw_client);
 	kw_cm_exit();
+	kw_streams_exit();
 }
 
 module_init(kw_init);

@@ -378,6 +378,9 @@ static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
 		return kw_qp_to_reset(qp);
 	case IB_QPS_INIT:
 		return kw_qp_to_init(qp);
+	case IB_QPS_RTR:
+		/* librdmacm passes through it before accept; iWARP has no such state. */
+		return READ_ONCE(qp->state) == KIWARP_QPS_INIT ? 0 : -EINVAL;
 	case IB_QPS_RTS:
 		/* Only a connection leads there; staying there is allowed. */
 		return READ_ONCE(qp->state) == KIWARP_QPS_RTS ? 0 : -EINVAL;
