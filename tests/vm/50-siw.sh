@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Kiwarp and the in-tree siw talk to each other, each as client and as server, with siw's
+# CRC off (as shipped) and on: rping, the examples, perftest and the verifier.
+# SIW_KO and SIW_CRC_KO name the two builds of siw.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+verify=$TOP/build/host/tests/vm/kiwarp-verify
+port=18515
+
+# Kiwarp's device is in namespace a (10.1.0.1), siw's in b (10.1.0.2).
+address() { case $1 in a) echo 10.1.0.1 ;; b) echo 10.1.0.2 ;; esac; }
+
+perf() { # WHO SERVER_NS CLIENT_NS PROGRAM ARG...
+	local who=$1 sns=$2 cns=$3
+	shift 3
+	port=$((port + 1))
+	pair "$who: $*" $port "$sns" "$cns" "$@" -R -F -p $port -- \
+		"$@" -R -F -p $port "$(address "$sns")"
+}
+
+profile() { case $1 in a) echo full ;; b) echo siw ;; esac; }
+
+verifier() { # WHO SERVER_NS CLIENT_NS ARG...
+	local who=$1 sns=$2 cns=$3
+	shift 3
+	port=$((port + 2))
+	pair "$who: verifier $*" $port "$sns" "$cns" \
+		"$verify" --server "$(address "$sns")" --port $port --profile "$(profile "$sns")" -- \
+		"$verify" --client "$(address "$sns")" --port $port --profile "$(profile "$cns")" "$@"
+}
+
+one_way() { # WHO SERVER_NS CLIENT_NS
+	local who=$1 sns=$2 cns=$3 addr verb
+	addr=$(address "$2")
+	pair "$who: rping" 7174 "$sns" "$cns" rping -s -a "$addr" -C 20 -V -- \
+		rping -c -a "$addr" -C 20 -V
+	pair "$who: rping with its longest messages" 7174 "$sns" "$cns" \
+		rping -s -a "$addr" -C 3 -S 65535 -V -- rping -c -a "$addr" -C 3 -S 65535 -V
+	pair "$who: rdma_server and rdma_client" 7471 "$sns" "$cns" rdma_server -s "$addr" -- \
+		rdma_client -s "$addr"
+	pair "$who: ucmatose" 7471 "$sns" "$cns" ucmatose -b "$addr" -c 5 -C 10 -- \
+		ucmatose -s "$addr" -c 5 -C 10
+	pair "$who: rstream" 7471 "$sns" "$cns" rstream -f ip -b "$addr" -S 16384 -C 20 -T v -- \
+		rstream -f ip -s "$addr" -S 16384 -C 20 -T v
+	for verb in write read send; do
+		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 100
+		perf "$who" "$sns" "$cns" ib_${verb}_bw -a -n 5 -t 5
+		perf "$who" "$sns" "$cns" ib_${verb}_lat -s 64 -n 100
+	done
+	perf "$who" "$sns" "$cns" ib_send_bw -b -s 4096 -n 200
+	verifier "$who" "$sns" "$cns" --ops 3000 --max-size 256k --seed 1
+	verifier "$who" "$sns" "$cns" --ops 10000 --max-size 16k --seed 2
+}
+
+with_siw() { # MODULE NAME
+	insmod "$1" || die "insmod $1"
+	link_add db b vb siw || die "rdma link add db"
+	until_true 10 active db || die "port of db is not active"
+	one_way "Kiwarp serves siw, $2" a b
+	one_way "siw serves Kiwarp, $2" b a
+	check "rmmod siw, $2" rmmod siw
+}
+
+load_modules
+make_net
+link_add da a va || die "rdma link add da"
+until_true 10 active da || die "port of da is not active"
+modprobe -a libcrc32c
+with_siw "$SIW_KO" "siw's CRC off"
+with_siw "$SIW_CRC_KO" "siw's CRC on"
+teardown_pair
+finish
