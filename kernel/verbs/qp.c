@@ -394,6 +394,23 @@ static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
 	}
 }
 
+/*
+ * On the connecting side rdma_init_qp_attr() has no iw_cm_id yet and fills in
+ * no rights at all for INIT, where on the accepting side it fills in Read and
+ * Write; nobody sets them later. So no rights along with INIT mean the
+ * connection manager's usual ones; to have none, set them by themselves.
+ */
+static void kw_qp_set_access(struct kw_qp *qp, const struct ib_qp_attr *attr,
+			     int mask)
+{
+	u32 access = attr->qp_access_flags;
+
+	if (!access && (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_INIT)
+		access = IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE;
+	WRITE_ONCE(qp->access, access);
+	WRITE_ONCE(qp->stream.access, access);
+}
+
 /**
  * kw_modify_qp() - ib_device_ops.modify_qp
  * @ibqp: queue pair
@@ -415,8 +432,7 @@ int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (mask & IB_QP_ACCESS_FLAGS) {
 		if (attr->qp_access_flags & ~KW_QP_ACCESS)
 			return -EINVAL;
-		WRITE_ONCE(qp->access, attr->qp_access_flags);
-		WRITE_ONCE(qp->stream.access, attr->qp_access_flags);
+		kw_qp_set_access(qp, attr, mask);
 	}
 	if (mask & IB_QP_MAX_QP_RD_ATOMIC) {
 		if (attr->max_rd_atomic > KW_MAX_QP_RD_ATOM)
