@@ -182,20 +182,25 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
 	struct kw_device *dev = kw_dev(ibcq->device);
 	struct kw_cq *cq = kw_cq(ibcq);
+	struct kw_qp *qp = NULL;
 	struct kiwarp_cqe cqe;
 	int n = 0;
 
 	if (kw_cq_user(cq))
 		return -EOPNOTSUPP;
 	while (n < num && kw_cq_take(cq, &cqe)) {
-		struct kw_qp *qp = kw_qp_find(dev, cqe.qp_id);
-
-		if (!qp)
-			continue;
-		kw_wc_fill(&wc[n++], &qp->ib, &cqe);
-		/* The consumer keeps its queue pair while it polls for it. */
-		kw_qp_put(qp);
+		/* Entries of one queue pair come in runs: look it up once. */
+		if (!qp || qp->ib.qp_num != cqe.qp_id) {
+			if (qp)
+				kw_qp_put(qp);
+			qp = kw_qp_find(dev, cqe.qp_id);
+		}
+		if (qp)
+			kw_wc_fill(&wc[n++], &qp->ib, &cqe);
 	}
+	/* Consumers keep the queue pairs that they poll for. */
+	if (qp)
+		kw_qp_put(qp);
 	return n;
 }
 

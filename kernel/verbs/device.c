@@ -42,6 +42,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_qp_init_rd_atom = KW_MAX_QP_RD_ATOM;
 	attr->max_res_rd_atom = KW_MAX_QP * KW_MAX_QP_RD_ATOM;
 	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
+	attr->max_pkeys = 1;
 	attr->atomic_cap = IB_ATOMIC_NONE;
 	return 0;
 }
@@ -141,6 +142,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.post_send = kw_post_send,
 	.query_device = kw_query_device,
 	.query_gid = kw_query_gid,
+	.query_pkey = kw_query_pkey,
 	.query_port = kw_query_port,
 	.query_qp = kw_query_qp,
 	.reg_user_mr = kw_reg_user_mr,
@@ -193,7 +195,8 @@ int kw_device_create(const char *name, struct net_device *netdev)
 
 	dev->netdev = netdev;
 	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1);
-	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
+	/* Kernel consumers poll, and so look up, from any context. */
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	kw_settings_init(&dev->settings);
 	rv = init_srcu_struct(&dev->mem_srcu);
 	if (rv) {

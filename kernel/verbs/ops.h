@@ -19,6 +19,7 @@
 int kw_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
 int kw_query_gid(struct ib_device *ibdev, u32 port, int index,
 		 union ib_gid *gid);
+int kw_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int kw_get_port_immutable(struct ib_device *ibdev, u32 port,
 			  struct ib_port_immutable *imm);
 void kw_netdev_gid(const struct net_device *netdev, union ib_gid *gid);

@@ -4,12 +4,15 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
 #include <net/net_namespace.h>
 
 #include "verbs/ops.h"
 
 #define KW_PORT			1
 #define KW_GID_TABLE_LEN	1
+#define KW_PKEY_TABLE_LEN	1
+#define KW_DEFAULT_PKEY		0xffff
 
 static bool kw_netdev_active(const struct net_device *netdev)
 {
@@ -45,17 +48,29 @@ static enum ib_mtu kw_mtu(unsigned int mtu)
 	return mtu ? ib_mtu_int_to_enum(mtu) : IB_MTU_4096;
 }
 
-static int kw_port_speed(struct ib_device *ibdev, struct net_device *netdev,
-			 struct ib_port_attr *attr)
+/* Whether the interface tells its speed. lo, dummies and idle VLANs do not. */
+static bool kw_netdev_has_speed(struct net_device *netdev)
 {
-	/* The core's helper warns in the log of interfaces without a speed. */
-	if (!netdev->ethtool_ops || !netdev->ethtool_ops->get_link_ksettings) {
-		attr->active_speed = IB_SPEED_SDR;
-		attr->active_width = IB_WIDTH_1X;
-		return 0;
-	}
-	return ib_get_eth_speed(ibdev, KW_PORT, &attr->active_speed,
-				&attr->active_width);
+	struct ethtool_link_ksettings ks = {};
+	bool has = false;
+
+	rtnl_lock();
+	if (netdev->reg_state == NETREG_REGISTERED &&
+	    !__ethtool_get_link_ksettings(netdev, &ks))
+		has = ks.base.speed != (u32)SPEED_UNKNOWN;
+	rtnl_unlock();
+	return has;
+}
+
+static void kw_port_speed(struct ib_device *ibdev, struct net_device *netdev,
+			  struct ib_port_attr *attr)
+{
+	attr->active_speed = IB_SPEED_SDR;
+	attr->active_width = IB_WIDTH_1X;
+	/* For interfaces without a speed the RDMA core's helper floods the log. */
+	if (kw_netdev_has_speed(netdev))
+		ib_get_eth_speed(ibdev, KW_PORT, &attr->active_speed,
+				 &attr->active_width);
 }
 
 /**
@@ -64,19 +79,19 @@ static int kw_port_speed(struct ib_device *ibdev, struct net_device *netdev,
  * @port: 1
  * @attr: result
  *
- * Context: process, without the RTNL, which it may take.
+ * Context: process, without the RTNL, which it takes.
  * Return: 0, or -ENODEV if the interface is gone.
  */
 int kw_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
 	struct net_device *netdev = ib_device_get_netdev(ibdev, port);
-	int rv;
 
 	if (!netdev)
 		return -ENODEV;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->gid_tbl_len = KW_GID_TABLE_LEN;
+	attr->pkey_tbl_len = KW_PKEY_TABLE_LEN;
 	attr->max_msg_sz = KW_MAX_MSG_SIZE;
 	attr->port_cap_flags = IB_PORT_CM_SUP;
 	attr->max_mtu = kw_mtu(netdev->max_mtu);
@@ -91,9 +106,9 @@ int kw_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 				   IB_PORT_PHYS_STATE_POLLING :
 				   IB_PORT_PHYS_STATE_DISABLED;
 	}
-	rv = kw_port_speed(ibdev, netdev, attr);
+	kw_port_speed(ibdev, netdev, attr);
 	dev_put(netdev);
-	return rv;
+	return 0;
 }
 
 /**
@@ -122,6 +137,26 @@ int kw_query_gid(struct ib_device *ibdev, u32 port, int index,
 }
 
 /**
+ * kw_query_pkey() - the port's partition key
+ * @ibdev: device
+ * @port: 1
+ * @index: 0
+ * @pkey: result
+ *
+ * iWARP has no partitions, but rdma_cm does not resolve an address of the
+ * loopback network unless the device has a first key.
+ *
+ * Return: 0, or -EINVAL for another index.
+ */
+int kw_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = KW_DEFAULT_PKEY;
+	return 0;
+}
+
+/**
  * kw_get_port_immutable() - what never changes about the port
  * @ibdev: device
  * @port: 1
@@ -133,6 +168,7 @@ int kw_get_port_immutable(struct ib_device *ibdev, u32 port,
 			  struct ib_port_immutable *imm)
 {
 	imm->gid_tbl_len = KW_GID_TABLE_LEN;
+	imm->pkey_tbl_len = KW_PKEY_TABLE_LEN;
 	imm->core_cap_flags = RDMA_CORE_PORT_IWARP;
 	return 0;
 }
