@@ -30,7 +30,7 @@ ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
     errno = ENOMEM;
     return nullptr;
   }
-  ibv_cq* base = &cq->base.cq;
+  ibv_cq* base = &cq->cq;
   pabi::Request<ib_uverbs_create_cq> request;
   CreateCqResponse response;
   int error = ibv_cmd_create_cq(context, entries, channel, completion_vector, base, &request,
@@ -44,7 +44,7 @@ ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
     return nullptr;
   }
   base->cqe = static_cast<int>(response.driver.entries);
-  return &cq.release()->base.cq;
+  return &cq.release()->cq;
 }
 
 int destroyCq(ibv_cq* cq) {

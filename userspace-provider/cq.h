@@ -3,23 +3,22 @@
 
 #include <infiniband/verbs.h>
 
-#include <type_traits>
-
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "rings/completion_ring.h"
 
 namespace kiwarp {
 
-struct CompletionQueue {
-  pabi::Cq base = {};
+struct CompletionQueue : pabi::Cq {
+  CompletionQueue() : pabi::Cq() {}
+
   Mapping mapping;
   CompletionRing ring;
 
-  static CompletionQueue* of(ibv_cq* cq) { return reinterpret_cast<CompletionQueue*>(cq); }
+  static CompletionQueue* of(ibv_cq* cq) {
+    return static_cast<CompletionQueue*>(reinterpret_cast<pabi::Cq*>(cq));
+  }
 };
-
-static_assert(std::is_standard_layout_v<CompletionQueue>, "of() relies on base being at the start");
 
 // Pointers are null with errno set on failure; numbers are 0 or a positive errno, but for
 // pollCq(), which returns how many completions it stored or -1.

@@ -19,7 +19,7 @@ class Doorbell {
   [[nodiscard]] int ring() const;
 
  private:
-  int ringByIoctl() const;
+  [[nodiscard]] int ringByIoctl() const;
 
   ibv_qp* qp_ = nullptr;
   Kind kind_ = Kind::kSend;

@@ -15,6 +15,8 @@ class Mapping {
  public:
   Mapping() = default;
   ~Mapping() { reset(); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
   Mapping(Mapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept {
@@ -40,8 +42,8 @@ class Mapping {
     size_ = 0;
   }
 
-  void* base() const { return base_; }
-  size_t size() const { return size_; }
+  [[nodiscard]] void* base() const { return base_; }
+  [[nodiscard]] size_t size() const { return size_; }
 
  private:
   void* base_ = nullptr;

@@ -42,7 +42,7 @@ int mapRings(QueuePair* qp, int fd, const kiwarp_create_qp_resp& created) {
 }
 
 void leaveCqs(QueuePair* qp) {
-  ibv_qp& base = qp->base.qp;
+  ibv_qp& base = qp->qp;
   CompletionRing& send = CompletionQueue::of(base.send_cq)->ring;
   CompletionRing& receive = CompletionQueue::of(base.recv_cq)->ring;
   if (&send == &receive) {
@@ -55,7 +55,7 @@ void leaveCqs(QueuePair* qp) {
 
 // Returns 0 or ENOMEM, with nothing left behind.
 int joinCqs(QueuePair* qp) {
-  ibv_qp& base = qp->base.qp;
+  ibv_qp& base = qp->qp;
   CompletionRing& send = CompletionQueue::of(base.send_cq)->ring;
   CompletionRing& receive = CompletionQueue::of(base.recv_cq)->ring;
   bool joined = false;
@@ -71,7 +71,7 @@ int joinCqs(QueuePair* qp) {
 
 // What follows the kernel's part of creation; base is valid. Returns 0 or a positive errno.
 int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_resp& created) {
-  ibv_qp* base = &qp->base.qp;
+  ibv_qp* base = &qp->qp;
   qp->send.limits = {.max_send_sge = attr.cap.max_send_sge,
                      .max_inline = created.max_inline,
                      .signal_all = attr.sq_sig_all != 0};
@@ -91,7 +91,7 @@ void reportCapacity(QueuePair* qp, ibv_qp_cap* cap) {
 
 // The transition to RESET drops all work requests without completions.
 void emptyQueues(QueuePair* qp) {
-  ibv_qp& base = qp->base.qp;
+  ibv_qp& base = qp->qp;
   {
     std::lock_guard guard(qp->send.lock);
     CompletionQueue::of(base.send_cq)->ring.discard(base.qp_num, [qp] {
@@ -116,7 +116,7 @@ ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
     errno = ENOMEM;
     return nullptr;
   }
-  ibv_qp* base = &qp->base.qp;
+  ibv_qp* base = &qp->qp;
   pabi::Request<ib_uverbs_create_qp> request;
   CreateQpResponse response;
   int error = ibv_cmd_create_qp(pd, base, attr, &request, sizeof(request), response.core(),
@@ -130,7 +130,7 @@ ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
     return nullptr;
   }
   reportCapacity(qp.get(), &attr->cap);
-  return &qp.release()->base.qp;
+  return &qp.release()->qp;
 }
 
 int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {

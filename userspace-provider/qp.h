@@ -3,8 +3,6 @@
 
 #include <infiniband/verbs.h>
 
-#include <type_traits>
-
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "queues.h"
@@ -13,17 +11,18 @@ namespace kiwarp {
 
 // Lives from createQp() to destroyQp(). Its completion queues know it by number and use its rings
 // under their locks; the application keeps both completion queues until it has destroyed it.
-struct QueuePair {
-  pabi::Qp base = {};
+struct QueuePair : pabi::Qp {
+  QueuePair() : pabi::Qp() {}
+
   Mapping send_mapping;
   Mapping receive_mapping;
   SendQueue send;
   ReceiveQueue receive;
 
-  static QueuePair* of(ibv_qp* qp) { return reinterpret_cast<QueuePair*>(qp); }
+  static QueuePair* of(ibv_qp* qp) {
+    return static_cast<QueuePair*>(reinterpret_cast<pabi::Qp*>(qp));
+  }
 };
-
-static_assert(std::is_standard_layout_v<QueuePair>, "of() relies on base being at the start");
 
 // Pointers are null with errno set on failure; numbers are 0 or a positive errno.
 ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr);

@@ -209,6 +209,7 @@ inline constexpr size_t kOpCount = static_cast<size_t>(Op::count);
 template <Op op>
 struct OpSignature;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the parameters are a list in parentheses already.
 #define KIWARP_PABI_SIGNATURE(slot, result, parameters) \
   template <>                                           \
   struct OpSignature<Op::slot> {                        \
@@ -216,6 +217,7 @@ struct OpSignature;
   };
 KIWARP_PABI_OPS(KIWARP_PABI_SIGNATURE)
 #undef KIWARP_PABI_SIGNATURE
+// NOLINTEND(bugprone-macro-parentheses)
 
 // The table of verbs. libibverbs leaves alone what a null slot stands for.
 class ContextOps {

@@ -77,7 +77,7 @@ class CompletionRing {
   }
 
  private:
-  kiwarp_cqe* slot(uint32_t index) const { return slots_ + (index & (entries_ - 1)); }
+  [[nodiscard]] kiwarp_cqe* slot(uint32_t index) const { return slots_ + (index & (entries_ - 1)); }
 
   const QueueRings* lookUp(uint32_t number) {
     if (number == last_number_) return &last_rings_;

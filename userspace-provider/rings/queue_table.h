@@ -27,7 +27,7 @@ class QueueTable {
   [[nodiscard]] bool insert(uint32_t number, QueueRings rings);
 
   // Null if absent. Good until the next insert() or erase().
-  const QueueRings* find(uint32_t number) const;
+  [[nodiscard]] const QueueRings* find(uint32_t number) const;
 
   void erase(uint32_t number);
 
@@ -37,8 +37,8 @@ class QueueTable {
     QueueRings rings;
   };
 
-  uint32_t home(uint32_t number) const;
-  uint32_t locate(uint32_t number) const;
+  [[nodiscard]] uint32_t home(uint32_t number) const;
+  [[nodiscard]] uint32_t locate(uint32_t number) const;
   bool grow();
 
   std::unique_ptr<Slot[]> slots_;

@@ -23,22 +23,22 @@ class WorkRing {
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries, uint32_t stride,
                             size_t min_stride);
 
-  uint32_t capacity() const { return entries_; }
-  uint32_t stride() const { return stride_; }
+  [[nodiscard]] uint32_t capacity() const { return entries_; }
+  [[nodiscard]] uint32_t stride() const { return stride_; }
 
-  kiwarp_qp_state state() const {
+  [[nodiscard]] kiwarp_qp_state state() const {
     return static_cast<kiwarp_qp_state>(
         std::atomic_ref(control_->state).load(std::memory_order_relaxed));
   }
 
   // The next entry to fill, or null while all are outstanding. The kernel doesn't see it before
   // push() and publish().
-  std::byte* next() const {
+  [[nodiscard]] std::byte* next() const {
     if (head_ - tail_.load(std::memory_order_acquire) >= entries_) return nullptr;
     return slots_ + static_cast<size_t>(head_ & (entries_ - 1)) * stride_;
   }
   void push() { ++head_; }
-  uint32_t unpublished() const { return head_ - published_; }
+  [[nodiscard]] uint32_t unpublished() const { return head_ - published_; }
 
   // Shows the kernel what was pushed.
   void publish() {
@@ -48,7 +48,7 @@ class WorkRing {
 
   // After publish(): the state, read so late that either the kernel finds the entries when it
   // flushes the ring or this call returns the state that it flushes in.
-  kiwarp_qp_state stateAfterPublish() const {
+  [[nodiscard]] kiwarp_qp_state stateAfterPublish() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return state();
   }

@@ -33,6 +33,12 @@ struct Command {
 // The device's file is a pipe: what is written to it can be read back, and a read-only end makes
 // every doorbell fail.
 class QueuesTest : public testing::Test {
+ public:
+  QueuesTest(const QueuesTest&) = delete;
+  QueuesTest& operator=(const QueuesTest&) = delete;
+  QueuesTest(QueuesTest&&) = delete;
+  QueuesTest& operator=(QueuesTest&&) = delete;
+
  protected:
   QueuesTest() : kernel_send_(kEntries, kStride, 0xfffffffe), kernel_receive_(kEntries, kStride) {
     EXPECT_EQ(pipe2(pipe_.data(), O_NONBLOCK | O_CLOEXEC), 0);
@@ -54,8 +60,6 @@ class QueuesTest : public testing::Test {
     close(pipe_[0]);
     close(pipe_[1]);
   }
-  QueuesTest(const QueuesTest&) = delete;
-  QueuesTest& operator=(const QueuesTest&) = delete;
 
   void setState(kiwarp_qp_state state) {
     kernel_send_.setState(state);
