@@ -57,8 +57,8 @@ static_assert(kPublicSlots + kPrivateSlots == pabi::kOpCount);
 
 // Never called; only told apart.
 Slot markerOf(size_t index) {
-  return reinterpret_cast<Slot>(0x1000 + index * 16);
-}  // NOLINT(performance-no-int-to-ptr)
+  return reinterpret_cast<Slot>(0x1000 + index * 16);  // NOLINT(performance-no-int-to-ptr)
+}
 
 // What the fake device's functions report, reset by each test.
 struct Seen {
