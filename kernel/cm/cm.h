@@ -99,8 +99,8 @@ struct kw_sock_ops {
  * @dev: the device
  * @lock: @cm_id, @sock
  * @cm_id: where connection requests go; NULL once destroyed
- * @sock: the listening socket; NULL when closed, or when the device's
- *	interface is in a network namespace that is not the consumer's
+ * @sock: the listening socket; NULL when closed, or when none of the
+ *	addresses listened on is on the device's interface
  * @data_ready: the socket's own callback
  * @work: accepts connections
  * @pending: connections whose start-up is under way
@@ -213,6 +213,7 @@ int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
 		  struct sockaddr_storage *peer);
 int kw_addr_len(const struct sockaddr_storage *addr);
 bool kw_addr_any(const struct sockaddr_storage *addr);
+bool kw_addr_loopback(const struct sockaddr_storage *addr);
 void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex);
 __be16 *kw_addr_port(struct sockaddr_storage *addr);
 

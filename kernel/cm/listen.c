@@ -220,22 +220,28 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
  * RDMA devices are seen from all network namespaces unless the administrator
  * says otherwise, interfaces are not. A wildcard means every interface of the
  * listener's namespace, and so none here if the interface is in another.
+ * rdma_cm treats a loopback address as a wildcard: it belongs to a device on a
+ * loopback interface, and the others have nothing to do.
  */
 static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 			     int backlog)
 {
 	struct net_device *netdev = ib_device_get_netdev(&l->dev->ib, 1);
+	bool loopback = kw_addr_loopback(&id->m_local_addr);
 	int ifindex;
 	bool here;
 
 	if (!netdev)
 		return -ENODEV;
-	here = net_eq(kw_listener_net(id), dev_net(netdev));
+	here = net_eq(kw_listener_net(id), dev_net(netdev)) &&
+	       (!loopback || netdev->flags & IFF_LOOPBACK);
 	ifindex = netdev->ifindex;
 	dev_put(netdev);
 	if (here)
 		return kw_listener_open(l, id, ifindex, backlog);
-	return kw_addr_any(&id->m_local_addr) ? 0 : -EADDRNOTAVAIL;
+	if (loopback || kw_addr_any(&id->m_local_addr))
+		return 0;
+	return -EADDRNOTAVAIL;
 }
 
 /**

@@ -162,6 +162,22 @@ bool kw_addr_any(const struct sockaddr_storage *addr)
 }
 
 /**
+ * kw_addr_loopback - is this an address of the host itself?
+ * @addr: an IPv4 or IPv6 address
+ *
+ * Context: any.
+ * Return: true for 127.0.0.0/8 and ::1.
+ */
+bool kw_addr_loopback(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	if (addr->ss_family == AF_INET)
+		return ipv4_is_loopback(in->sin_addr.s_addr);
+	return ipv6_addr_loopback(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/**
  * kw_addr_set_scope - complete a link-local address
  * @addr: an IPv4 or IPv6 address
  * @ifindex: the interface it is on
