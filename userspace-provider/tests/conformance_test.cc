@@ -22,34 +22,31 @@ namespace {
 using pabi::Op;
 using Slot = pabi::ContextOps::Slot;
 
+// clang-format off
+
 // The verbs that libibverbs copies to public members of verbs_context ...
-#define EXTENDED_SLOTS(X)                                                                   \
-  X(advise_mr)                                                                              \
-  X(alloc_dm)                                                                               \
-  X(alloc_null_mr)                                                                          \
-  X(alloc_parent_domain)                                                                    \
-  X(alloc_td) X(attach_counters_point_flow) X(close_xrcd) X(create_counters)                \
-      X(create_flow_action_esp) X(create_qp_ex) X(create_rwq_ind_table) X(create_srq_ex)    \
-          X(create_wq) X(dealloc_td) X(destroy_counters) X(destroy_flow_action)             \
-              X(destroy_rwq_ind_table) X(destroy_wq) X(free_dm) X(get_srq_num) X(modify_cq) \
-                  X(modify_flow_action_esp) X(modify_qp_rate_limit) X(modify_wq) X(open_qp) \
-                      X(open_xrcd) X(post_srq_ops) X(query_device_ex) X(query_rt_values)    \
-                          X(read_counters) X(reg_dm_mr)
+#define EXTENDED_SLOTS(X)                                                                      \
+  X(advise_mr) X(alloc_dm) X(alloc_null_mr) X(alloc_parent_domain) X(alloc_td)                 \
+  X(attach_counters_point_flow) X(close_xrcd) X(create_counters) X(create_flow_action_esp)     \
+  X(create_qp_ex) X(create_rwq_ind_table) X(create_srq_ex) X(create_wq) X(dealloc_td)          \
+  X(destroy_counters) X(destroy_flow_action) X(destroy_rwq_ind_table) X(destroy_wq) X(free_dm) \
+  X(get_srq_num) X(modify_cq) X(modify_flow_action_esp) X(modify_qp_rate_limit) X(modify_wq)   \
+  X(open_qp) X(open_xrcd) X(post_srq_ops) X(query_device_ex) X(query_rt_values)                \
+  X(read_counters) X(reg_dm_mr)
 
 // ... to members of ibv_context::ops ...
-#define FAST_SLOTS(X) \
-  X(alloc_mw)         \
-  X(bind_mw) X(dealloc_mw) X(poll_cq) X(post_recv) X(post_send) X(post_srq_recv) X(req_notify_cq)
+#define FAST_SLOTS(X)                                                                          \
+  X(alloc_mw) X(bind_mw) X(dealloc_mw) X(poll_cq) X(post_recv) X(post_send) X(post_srq_recv)   \
+  X(req_notify_cq)
 
 // ... and to those of them that only old applications look at.
 #define COMPAT_SLOTS(X)                                                                        \
-  X(alloc_pd)                                                                                  \
-  X(async_event)                                                                               \
-  X(attach_mcast)                                                                              \
-  X(cq_event)                                                                                  \
-  X(create_ah) X(create_cq) X(create_qp) X(create_srq) X(dealloc_pd) X(dereg_mr) X(destroy_ah) \
-      X(destroy_cq) X(destroy_qp) X(destroy_srq) X(detach_mcast) X(modify_qp) X(modify_srq)    \
-          X(query_qp) X(query_srq) X(reg_mr) X(rereg_mr) X(resize_cq)
+  X(alloc_pd) X(async_event) X(attach_mcast) X(cq_event) X(create_ah) X(create_cq)             \
+  X(create_qp) X(create_srq) X(dealloc_pd) X(dereg_mr) X(destroy_ah) X(destroy_cq)             \
+  X(destroy_qp) X(destroy_srq) X(detach_mcast) X(modify_qp) X(modify_srq) X(query_qp)          \
+  X(query_srq) X(reg_mr) X(rereg_mr) X(resize_cq)
+
+// clang-format on
 
 constexpr size_t kPublicSlots = 63;
 constexpr size_t kPrivateSlots = 13;
