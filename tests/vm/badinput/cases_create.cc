@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Objects that must not come to be, or not go yet.
+
+#include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "badinput/harness.h"
+
+namespace kiwarp::vm {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+void refuseQp(Env& env, const std::string& what, int error,
+              const std::function<void(ibv_qp_init_attr*)>& spoil) {
+  Cq cq = createCq(env.context(), 16);
+  QpConfig config;
+  config.send_cq = config.recv_cq = cq.get();
+  ibv_qp_init_attr attr = toInitAttr(config);
+  spoil(&attr);
+  errno = 0;
+  RawQp qp(ibv_create_qp(env.pd(), &attr));
+  expectErrno(what, error, qp ? 0 : errno);
+}
+
+void qpLimits(Env& env) {
+  const auto wrs = static_cast<uint32_t>(env.attr().max_qp_wr);
+  const auto sges = static_cast<uint32_t>(env.attr().max_sge);
+  refuseQp(env, "max_send_wr one too large", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_send_wr = wrs + 1; });
+  refuseQp(env, "max_recv_wr one too large", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_recv_wr = wrs + 1; });
+  refuseQp(env, "max_send_wr of 2^32 - 1", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_send_wr = UINT32_MAX; });
+  refuseQp(env, "max_recv_wr of 2^32 - 1", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_recv_wr = UINT32_MAX; });
+  refuseQp(env, "max_send_sge one too large", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_send_sge = sges + 1; });
+  refuseQp(env, "max_recv_sge one too large", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_recv_sge = sges + 1; });
+  refuseQp(env, "max_inline_data of 1 MiB", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_inline_data = 1 << 20; });
+  refuseQp(env, "max_inline_data of 2^32 - 1", EINVAL,
+           [&](ibv_qp_init_attr* attr) { attr->cap.max_inline_data = UINT32_MAX; });
+}
+
+void qpZeroSendWr(Env& env) {
+  refuseQp(env, "max_send_wr of 0", EINVAL,
+           [](ibv_qp_init_attr* attr) { attr->cap.max_send_wr = 0; });
+}
+
+void qpTypes(Env& env) {
+  for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET}) {
+    refuseQp(env, strf("QP type %d", type), EOPNOTSUPP,
+             [type](ibv_qp_init_attr* attr) { attr->qp_type = type; });
+  }
+}
+
+void refuseCq(Env& env, const std::string& what, int entries) {
+  errno = 0;
+  Cq cq(ibv_create_cq(env.context(), entries, nullptr, nullptr, 0));
+  expectErrno(what, EINVAL, cq ? 0 : errno);
+}
+
+void cqLimits(Env& env) {
+  refuseCq(env, "CQ of no entries", 0);
+  refuseCq(env, "CQ of -1 entries", -1);
+  refuseCq(env, "CQ one entry too large", env.attr().max_cqe + 1);
+  errno = 0;
+  Cq cq(ibv_create_cq(env.context(), 16, nullptr, nullptr, 1000));
+  expectErrno("CQ on completion vector 1000", EINVAL, cq ? 0 : errno);
+}
+
+void refuseMr(Env& env, const std::string& what, int error, void* address, size_t length,
+              int access) {
+  errno = 0;
+  Mr mr(ibv_reg_mr(env.pd(), address, length, access));
+  expectErrno(what, error, mr ? 0 : errno);
+}
+
+void mrAccess(Env& env) {
+  Memory memory(kPage);
+  refuseMr(env, "REMOTE_WRITE without LOCAL_WRITE", EINVAL, memory.data(), kPage,
+           IBV_ACCESS_REMOTE_WRITE);
+  refuseMr(env, "REMOTE_ATOMIC without LOCAL_WRITE", EINVAL, memory.data(), kPage,
+           IBV_ACCESS_REMOTE_ATOMIC);
+  refuseMr(env, "an access flag that does not exist", EINVAL, memory.data(), kPage, 1 << 18);
+}
+
+void mrRange(Env& env) {
+  Memory memory(kPage);
+  const int access = IBV_ACCESS_LOCAL_WRITE;
+  refuseMr(env, "no octets", EINVAL, memory.data(), 0, access);
+  refuseMr(env, "a length that wraps", EINVAL, memory.data(), SIZE_MAX - 100, access);
+  refuseMr(env, "the last page of the address space", EINVAL,
+           reinterpret_cast<void*>(UINTPTR_MAX - 99), kPage, access);
+  refuseMr(env, "NULL", EFAULT, nullptr, kPage, access);
+}
+
+void mrMappings(Env& env) {
+  Memory memory(3 * kPage);
+  std::memset(memory.data(), 1, memory.size());
+  checkErrno(mprotect(memory.data() + kPage, kPage, PROT_READ), "mprotect");
+  refuseMr(env, "LOCAL_WRITE on a read-only page", EFAULT, memory.data(), 3 * kPage,
+           IBV_ACCESS_LOCAL_WRITE);
+  checkErrno(munmap(memory.data() + kPage, kPage), "munmap");
+  refuseMr(env, "a hole", EFAULT, memory.data(), 3 * kPage, IBV_ACCESS_LOCAL_WRITE);
+  Mr below = regMr(env.pd(), memory.data(), kPage, IBV_ACCESS_LOCAL_WRITE);
+  Mr above = regMr(env.pd(), memory.data() + 2 * kPage, kPage, IBV_ACCESS_LOCAL_WRITE);
+}
+
+// Lowers the limit on locked memory to what is pinned now plus some, and gives up the capability
+// that overrides it; both come back at the end of the scope.
+class MemlockLimit {
+ public:
+  explicit MemlockLimit(size_t more) {
+    checkErrno(getrlimit(RLIMIT_MEMLOCK, &saved_limit_), "getrlimit");
+    getCapabilities(saved_);
+    rlimit limit = saved_limit_;
+    limit.rlim_cur = pinned() + more;
+    checkErrno(setrlimit(RLIMIT_MEMLOCK, &limit), "setrlimit");
+    __user_cap_data_struct lowered[2] = {saved_[0], saved_[1]};
+    lowered[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+    setCapabilities(lowered);
+  }
+  ~MemlockLimit() {
+    setCapabilities(saved_);
+    setrlimit(RLIMIT_MEMLOCK, &saved_limit_);
+  }
+  MemlockLimit(const MemlockLimit&) = delete;
+  MemlockLimit& operator=(const MemlockLimit&) = delete;
+
+ private:
+  static size_t pinned() {
+    FILE* status = std::fopen("/proc/self/status", "re");
+    if (!status) fail("/proc/self/status: %s", errnoName(errno).c_str());
+    char line[256];
+    unsigned long kib = 0;
+    while (std::fgets(line, sizeof(line), status)) {
+      if (std::sscanf(line, "VmPin: %lu kB", &kib) == 1) break;
+    }
+    std::fclose(status);
+    return kib * 1024;
+  }
+  static void getCapabilities(__user_cap_data_struct* data) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    checkErrno(static_cast<int>(syscall(SYS_capget, &header, data)), "capget");
+  }
+  static void setCapabilities(const __user_cap_data_struct* data) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    syscall(SYS_capset, &header, data);
+  }
+
+  rlimit saved_limit_{};
+  __user_cap_data_struct saved_[2]{};
+};
+
+void registerWithinLimit(Env& env) {
+  constexpr size_t kRoom = 1 << 20;
+  const int access = IBV_ACCESS_LOCAL_WRITE;
+  Memory memory(2 * kRoom);
+  const MemlockLimit limit(kRoom);
+  refuseMr(env, "more than the limit", ENOMEM, memory.data(), 2 * kRoom, access);
+  {
+    Mr half = regMr(env.pd(), memory.data(), kRoom / 2, access);
+    refuseMr(env, "more than what is left", ENOMEM, memory.data(), kRoom, access);
+  }
+  // What deregistering gave back counts again, and so does what the refusals had taken.
+  Mr whole = regMr(env.pd(), memory.data(), kRoom, access);
+}
+
+// In a thread of its own: credentials are a thread's, and rdma_ucm answers only to the very
+// credentials that opened it, not to a set that was changed and restored.
+void memlock(Env& env) {
+  std::string failure;
+  std::thread poor([&] {
+    try {
+      registerWithinLimit(env);
+    } catch (const Failure& caught) {
+      failure = caught.what();
+    }
+  });
+  poor.join();
+  if (!failure.empty()) throw Failure(failure);
+}
+
+void busyPd(Env& env) {
+  ibv_pd* pd = ibv_alloc_pd(env.context());
+  if (!pd) fail("ibv_alloc_pd: %s", errnoName(errno).c_str());
+  Memory memory(kPage);
+  {
+    Mr mr = regMr(pd, memory.data(), kPage, IBV_ACCESS_LOCAL_WRITE);
+    expectErrno("dealloc of a PD with an MR", EBUSY, ibv_dealloc_pd(pd));
+  }
+  {
+    Cq cq = createCq(env.context(), 16);
+    QpConfig config;
+    config.send_cq = config.recv_cq = cq.get();
+    ibv_qp_init_attr attr = toInitAttr(config);
+    RawQp qp(ibv_create_qp(pd, &attr));
+    if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
+    expectErrno("dealloc of a PD with a QP", EBUSY, ibv_dealloc_pd(pd));
+  }
+  expectErrno("dealloc of a PD with nothing", 0, ibv_dealloc_pd(pd));
+}
+
+void busyCq(Env& env) {
+  CompChannel channel = createChannel(env.context());
+  ibv_cq* cq = ibv_create_cq(env.context(), 16, nullptr, channel.get(), 0);
+  if (!cq) fail("ibv_create_cq: %s", errnoName(errno).c_str());
+  {
+    QpConfig config;
+    config.send_cq = config.recv_cq = cq;
+    ibv_qp_init_attr attr = toInitAttr(config);
+    RawQp qp(ibv_create_qp(env.pd(), &attr));
+    if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
+    expectErrno("destroying a CQ with a QP", EBUSY, ibv_destroy_cq(cq));
+    // What was refused must still be whole.
+    ibv_wc wc;
+    expectSame("polling the CQ", "0", std::to_string(ibv_poll_cq(cq, 1, &wc)));
+    expectErrno("destroying a channel with a CQ", EBUSY, ibv_destroy_comp_channel(channel.get()));
+  }
+  expectErrno("destroying a CQ with nothing", 0, ibv_destroy_cq(cq));
+}
+
+void busyMrUnderConnection(Env& env) {
+  // An MR has no users that could keep it: it goes at any time, and the peer's next access with
+  // its key is refused (case *-deregistered-rkey). A connected QP goes at any time too.
+  auto link = env.connect();
+  rdma_destroy_qp(link->client.id.get());
+  const CmEvent event = env.serverCm().expect(RDMA_CM_EVENT_DISCONNECTED, env.deadline());
+  expectSame("who is disconnected", "server",
+             event.id == link->server.id.get() ? "server" : "another");
+}
+
+}  // namespace
+
+void addCreateCases(std::vector<Case>* cases) {
+  cases->push_back({"create-qp-limits", qpLimits});
+  cases->push_back({"create-qp-no-send-wr", qpZeroSendWr});
+  cases->push_back({"create-qp-types", qpTypes});
+  cases->push_back({"create-cq-limits", cqLimits});
+  cases->push_back({"register-access-flags", mrAccess});
+  cases->push_back({"register-range", mrRange});
+  cases->push_back({"register-mappings", mrMappings});
+  cases->push_back({"register-memlock-limit", memlock});
+  cases->push_back({"destroy-busy-pd", busyPd});
+  cases->push_back({"destroy-busy-cq", busyCq});
+  cases->push_back({"destroy-connected-qp", busyMrUnderConnection});
+}
+
+}  // namespace kiwarp::vm
