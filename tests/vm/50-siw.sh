@@ -56,7 +56,7 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 }
 
 with_siw() { # MODULE NAME
-	insmod "$1" || die "insmod $1"
+	load_file "$1"
 	link_add db b vb siw || die "rdma link add db"
 	until_true 10 active db || die "port of db is not active"
 	one_way "Kiwarp serves siw, $2" a b
@@ -68,7 +68,6 @@ load_modules
 make_net
 link_add da a va || die "rdma link add da"
 until_true 10 active da || die "port of da is not active"
-modprobe -a libcrc32c
 with_siw "$SIW_KO" "siw's CRC off"
 with_siw "$SIW_CRC_KO" "siw's CRC on"
 teardown_pair

@@ -206,13 +206,18 @@ load_modules() {
 }
 
 load_kiwarp() {
-	insmod "$TOP/build/kiwarp.ko" || die "insmod kiwarp.ko"
+	load_file "$TOP/build/kiwarp.ko"
 	use_provider
 }
 
-load_siw() {
-	modprobe -a libcrc32c crc32c_generic 2>/dev/null
-	insmod "$SIW_KO" || die "insmod siw.ko"
+load_siw() { load_file "$SIW_KO"; }
+
+# insmod, after the modules that it leans on.
+load_file() {
+	local needs
+	IFS=, read -ra needs < <(modinfo -F depends "$1")
+	modprobe -a "${needs[@]}" || die "modprobe ${needs[*]}"
+	insmod "$1" || die "insmod $1"
 }
 
 use_provider() { export RDMAV_DRIVERS=$TOP/build/libkiwarp; }
