@@ -146,6 +146,18 @@ static bool kw_stream_lost(struct kw_stream *s)
 	return sk->sk_err || sk->sk_state == TCP_CLOSE;
 }
 
+/* Both halves closed in order would be no reset. */
+static void kw_stream_reset(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+
+	if (s->state != KW_STREAM_OPEN && s->state != KW_STREAM_CLOSING)
+		return;
+	if (sk->sk_err && !s->status)
+		s->status = -sk->sk_err;
+	atomic64_inc(&s->counters[KW_CNT_CONN_RESET]);
+}
+
 static void kw_end_check_lost(struct sock *sk)
 {
 	struct kw_stream *s = sk->sk_user_data;
@@ -153,9 +165,8 @@ static void kw_end_check_lost(struct sock *sk)
 	if (!s)
 		return;
 	if (kw_stream_lost(s)) {
-		if (sk->sk_err && !s->status)
-			s->status = -sk->sk_err;
-		atomic64_inc(&s->counters[KW_CNT_CONN_RESET]);
+		if (!s->peer_fin || !s->fin_sent)
+			kw_stream_reset(s);
 		kw_stream_fail(s, s->state == KW_STREAM_CLOSING ?
 			       KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
 		kw_own_notify(s);
