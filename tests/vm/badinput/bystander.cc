@@ -77,8 +77,8 @@ void Bystander::round(uint64_t number) {
   fill(client_source_, number * 2);
   fill(server_source_, number * 2 + 1);
   const uint64_t id = number << 8;
-  postRecv(server.qp(), id, {server_target_.sge(8192, kSendSize)});
-  postRecv(client.qp(), id, {client_sink_.sge(0, kReplySize)});
+  mustRecv(server.qp(), id, {server_target_.sge(8192, kSendSize)});
+  mustRecv(client.qp(), id, {client_sink_.sge(0, kReplySize)});
 
   const PostResult posted =
       postSend(client.qp(), {Work::write(id, {client_source_.sge(0, kWriteSize)},

@@ -93,7 +93,7 @@ void secondSgeBad(Env& env) {
   options.client.send_sge = 2;
   auto link = env.connect(options);
   Buffer inbox(env.pd(), kSize, kLocal);
-  postRecv(link->server.qp(), 10, {inbox.sge(0, kSize)});
+  mustRecv(link->server.qp(), 10, {inbox.sge(0, kSize)});
   ibv_sge bad = source.sge(100, 50);
   bad.lkey ^= 0x5a5a5a00;
   expectErrno("post", 0,
@@ -113,7 +113,7 @@ void readWithoutLocalWrite(Env& env) {
 void readOnlySource(Env& env) {
   auto link = env.connect();
   Buffer source(env.pd(), kSize, 0), inbox(env.pd(), kSize, kLocal);
-  postRecv(link->server.qp(), 1, {inbox.sge(0, kLength)});
+  mustRecv(link->server.qp(), 1, {inbox.sge(0, kLength)});
   const PostResult posted =
       postSend(link->client.qp(), {Work::send(2, {source.sge(kSize - kLength, kLength)})});
   expectErrno("post", 0, posted.error);

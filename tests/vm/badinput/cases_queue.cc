@@ -67,7 +67,7 @@ void inlineOneTooMany(Env& env) {
   std::vector<uint8_t> data(granted + 1);
   const auto address = reinterpret_cast<uintptr_t>(data.data());
   Buffer inbox(env.pd(), kSize, kLocal);
-  postRecv(link->server.qp(), 10, {inbox.sge(0, granted)});
+  mustRecv(link->server.qp(), 10, {inbox.sge(0, granted)});
   expectBad("one octet too many", EINVAL, 1,
             postSend(link->client.qp(),
                      {Work::send(1, {{address, granted + 1, 0}}).flags(IBV_SEND_INLINE)}));
@@ -149,7 +149,7 @@ void wrongTransition(Env& env) {
 
 void errorFlushesConnection(Env& env) {
   auto link = env.connect();
-  for (uint64_t id = 1; id <= 3; ++id) postRecv(link->client.qp(), id, {});
+  for (uint64_t id = 1; id <= 3; ++id) mustRecv(link->client.qp(), id, {});
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   expectErrno("RTS to ERR", 0, ibv_modify_qp(link->client.qp(), &attr, IBV_QP_STATE));

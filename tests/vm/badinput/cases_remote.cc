@@ -20,8 +20,8 @@ enum class Kind { kWrite, kRead };
 
 // A target that belongs to the case alone, a source, and a connection to misuse.
 struct Scene {
-  Scene(Env& env, int target_access)
-      : link(env.connect()),
+  Scene(Env& env, int target_access, const LinkOptions& options = {})
+      : link(env.connect(options)),
         source(env.pd(), kSize, kLocal),
         target(env.pd(), kSize, target_access) {}
 
@@ -162,11 +162,13 @@ void expectSendEnds(Env& env, Scene& scene, ibv_wc_status recv_status,
 }
 
 void sendTooLong(Env& env) {
-  Scene scene(env, kFull);
+  LinkOptions options;
+  options.server.recv_sge = 2;
+  Scene scene(env, kFull, options);
   const End& client = scene.link->client;
   const End& server = scene.link->server;
-  postRecv(server.qp(), kServerRecv, {scene.target.sge(0, 100), scene.target.sge(200, 50)});
-  postRecv(server.qp(), kServerRecv + 1, {scene.target.sge(0, kLength)});
+  mustRecv(server.qp(), kServerRecv, {scene.target.sge(0, 100), scene.target.sge(200, 50)});
+  mustRecv(server.qp(), kServerRecv + 1, {scene.target.sge(0, kLength)});
   expectErrno("post", 0,
               postSend(client.qp(), {Work::send(kOffence, {scene.source.sge(0, 151)})}).error);
   expectSendEnds(env, scene, IBV_WC_LOC_LEN_ERR, {IBV_EVENT_QP_REQ_ERR});
@@ -189,8 +191,8 @@ void sendWithoutReceive(Env& env) {
 void badReceive(Env& env, const ibv_sge& sge, const Buffer& buffer, Scene& scene) {
   const End& client = scene.link->client;
   const End& server = scene.link->server;
-  postRecv(server.qp(), kServerRecv, {sge});
-  postRecv(server.qp(), kServerRecv + 1, {});
+  mustRecv(server.qp(), kServerRecv, {sge});
+  mustRecv(server.qp(), kServerRecv + 1, {});
   expectErrno("post", 0,
               postSend(client.qp(), {Work::send(kOffence, {scene.source.sge(0, kLength)})}).error);
   expectSendEnds(env, scene, IBV_WC_LOC_PROT_ERR, {IBV_EVENT_QP_FATAL});
@@ -223,7 +225,7 @@ void receiveWithoutRight(Env& env) {
 void invalidate(Env& env, uint32_t rkey, Scene& scene) {
   const End& client = scene.link->client;
   const End& server = scene.link->server;
-  postRecv(server.qp(), kServerRecv, {scene.target.sge(0, kLength)});
+  mustRecv(server.qp(), kServerRecv, {scene.target.sge(0, kLength)});
   Work work = Work::send(kOffence, {scene.source.sge(0, 16)});
   expectErrno("post", 0, postSend(client.qp(), {work.invalidate(rkey)}).error);
   env.expectWc(client.send_cq.get(), kOffence, {IBV_WC_SUCCESS}, "Send with Invalidate");
@@ -251,7 +253,7 @@ void writeAfterInvalidate(Env& env) {
   const End& server = scene.link->server;
   Buffer inbox(env.pd(), kSize, kLocal);
   const uint32_t rkey = scene.target.rkey();
-  postRecv(server.qp(), 1, {inbox.sge(0, kLength)});
+  mustRecv(server.qp(), 1, {inbox.sge(0, kLength)});
   Work work = Work::send(2, {scene.source.sge(0, 16)});
   expectErrno("post", 0, postSend(client.qp(), {work.invalidate(rkey)}).error);
   env.expectWc(client.send_cq.get(), 2, {IBV_WC_SUCCESS}, "Send with Invalidate");

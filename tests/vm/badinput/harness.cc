@@ -111,6 +111,10 @@ PostResult postRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {
   return result;
 }
 
+void mustRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {
+  expectErrno("posting a receive", 0, postRecv(qp, id, std::move(sges)).error);
+}
+
 Buffer::Buffer(ibv_pd* pd, size_t size, int access) : memory_(size + 2 * kMargin), size_(size) {
   std::memset(memory_.data(), kBackground, memory_.size());
   mr_ = regMr(pd, data(), size, access);
@@ -146,6 +150,10 @@ Env::Env(const std::string& address, uint16_t port, uint64_t startup_limit_s)
 Env::~Env() = default;
 
 void Env::prepareEnd(End* end, QpConfig config, int cqe) {
+  if (end->id->verbs != context_) {
+    fail("connection over device %s, expected %s", ibv_get_device_name(end->id->verbs->device),
+         ibv_get_device_name(context_->device));
+  }
   end->send_cq = createCq(context_, cqe);
   end->recv_cq = createCq(context_, cqe);
   if (!config.pd) config.pd = pd_.get();

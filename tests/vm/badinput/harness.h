@@ -47,6 +47,8 @@ struct PostResult {
 
 PostResult postSend(ibv_qp* qp, std::vector<Work> list);
 PostResult postRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges);
+// For a receive that a case only prepares: fails the case when it's refused.
+void mustRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges);
 
 // An MR of one or more pages between a page on either side that nobody may touch.
 class Buffer {
