@@ -40,12 +40,16 @@ static void kw_cq_overflow_work(struct work_struct *work)
 
 static bool kw_cq_full(struct kw_cq *cq)
 {
-	u32 consumer = cq->consumer;
-
-	/* An index that cannot be is its owner's loss: the queue is full. */
-	if (kw_cq_user(cq))
-		consumer = READ_ONCE(kw_cq_ctrl(cq)->consumer);
-	return cq->producer - consumer > cq->ring.mask;
+	if (cq->producer - cq->consumer <= cq->ring.mask)
+		return false;
+	if (!kw_cq_user(cq))
+		return true;
+	/*
+	 * What was read the last time is used up. An index that cannot be is
+	 * its owner's loss: the queue is full.
+	 */
+	cq->consumer = READ_ONCE(kw_cq_ctrl(cq)->consumer);
+	return cq->producer - cq->consumer > cq->ring.mask;
 }
 
 /**

@@ -137,7 +137,8 @@ static inline u64 kw_ring_key(const struct kw_ring *r)
  * @id: number, for user space
  * @lock: producers; kernel consumers' polling and arming too
  * @producer: next index to write; the ring's own copy is never read back
- * @consumer: kernel consumers' next index to poll
+ * @consumer: kernel consumers' next index to poll; of user space's, what was
+ *	last read from the ring
  * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
  * @overflow: set once an entry was lost; the queue is dead from then on
  */
