@@ -249,6 +249,10 @@ link_add() {
 # The usual set-up: module, namespaces, devices da and db.
 setup_pair() {
 	load_modules
+	add_pair "$@"
+}
+
+add_pair() {
 	make_net "${1:-1500}"
 	link_add da a va || die "rdma link add da"
 	link_add db b vb || die "rdma link add db"
