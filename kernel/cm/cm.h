@@ -139,6 +139,8 @@ struct kw_listener {
  * @work: a step of the protocol; queued by callbacks
  * @timer: bounds the current step
  * @deadline: when the current step must have ended, jiffies
+ * @net: active: the network namespace to connect in, referenced
+ * @ifindex: active: the device's interface, for link-local addresses
  * @qpn: active: the queue pair
  * @ird: inbound RDMA Reads and atomics
  * @ord: outbound RDMA Reads and atomics
@@ -169,6 +171,8 @@ struct kw_ep {
 	struct work_struct work;
 	struct delayed_work timer;
 	unsigned long deadline;
+	struct net *net;
+	int ifindex;
 	u32 qpn;
 	u32 ird;
 	u32 ord;
@@ -206,7 +210,9 @@ int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
 
 /* sock.c: sockets and addresses */
-int kw_sock_create(struct kw_device *dev, int family, struct socket **sock);
+struct net *kw_dev_net(struct kw_device *dev, int *ifindex);
+struct net *kw_id_net(struct iw_cm_id *id);
+int kw_sock_create(struct net *net, int family, struct socket **sock);
 void kw_sock_tune(struct socket *sock);
 void kw_sock_set_tos(struct socket *sock, u8 tos);
 int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,

@@ -3,6 +3,7 @@
  * Endpoints: lifetime, socket callbacks, timers and the end of a connection.
  */
 #include <linux/slab.h>
+#include <net/net_namespace.h>
 
 #include "cm/cm.h"
 
@@ -51,6 +52,8 @@ static void kw_ep_free(struct kref *ref)
 	struct kw_device *dev = ep->dev;
 
 	mutex_destroy(&ep->lock);
+	if (ep->net)
+		put_net(ep->net);
 	kfree(ep->pd);
 	kfree(ep);
 	atomic_dec(&kw_eps_alive);

@@ -5,16 +5,29 @@
 #include <linux/slab.h>
 #include <net/inet_sock.h>
 #include <net/ip.h>
+#include <net/net_namespace.h>
 
 #include "cm/cm.h"
 
-static int kw_connect_ifindex(struct kw_ep *ep)
+/*
+ * Where to connect. The consumer and the interface are in one namespace, with
+ * one exception: to a loopback address rdma_cm connects by whatever device
+ * comes first, and it is the consumer's loopback that is meant.
+ */
+static int kw_connect_find_net(struct kw_ep *ep)
 {
-	struct net_device *netdev = ib_device_get_netdev(&ep->dev->ib, 1);
-	int ifindex = netdev ? netdev->ifindex : 0;
+	struct net *net = kw_id_net(ep->cm_id);
 
-	dev_put(netdev);
-	return ifindex;
+	ep->net = kw_dev_net(ep->dev, &ep->ifindex);
+	if (!ep->net)
+		return -ENODEV;
+	if (net_eq(net, ep->net))
+		return 0;
+	if (!kw_addr_loopback(&ep->cm_id->m_remote_addr))
+		return -EADDRNOTAVAIL;
+	put_net(ep->net);
+	ep->net = get_net(net);
+	return 0;
 }
 
 /*
@@ -41,15 +54,14 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 			   bool *again)
 {
 	struct sockaddr_storage remote = ep->cm_id->m_remote_addr;
-	int ifindex = kw_connect_ifindex(ep);
 	struct socket *sock;
 	int ret;
 
-	kw_addr_set_scope(local, ifindex);
-	kw_addr_set_scope(&remote, ifindex);
+	kw_addr_set_scope(local, ep->ifindex);
+	kw_addr_set_scope(&remote, ep->ifindex);
 	*again = false;
 
-	ret = kw_sock_create(ep->dev, local->ss_family, &sock);
+	ret = kw_sock_create(ep->net, local->ss_family, &sock);
 	if (ret)
 		return ret;
 	if (ep->cm_id->tos_set)
@@ -335,7 +347,9 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 	ep->rev = rev;
 	id->add_ref(id);
 	ep->cm_id = id;
-	ret = kw_connect_fill(ep, param);
+	ret = kw_connect_find_net(ep);
+	if (!ret)
+		ret = kw_connect_fill(ep, param);
 	if (!ret)
 		ret = kw_connect_start(ep);
 	if (ret)

@@ -8,12 +8,9 @@
  * address as coming in by the interface that has the address, so that such
  * connections find the right listener too.
  */
-#include <linux/nsproxy.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
-#include <rdma/rdma_cm.h>
 
 #include "cm/cm.h"
 
@@ -154,20 +151,6 @@ again:
 	mutex_unlock(&kw_listeners_lock);
 }
 
-/*
- * iw_cm does not say whose namespace a listener belongs to, and current's is
- * not it when a device arrives after the listener. iw_cm's one consumer is
- * rdma_cm, whose identifier is the context and knows.
- */
-static struct net *kw_listener_net(struct iw_cm_id *id)
-{
-	struct rdma_cm_id *cma = id->context;
-
-	if (cma && cma->device == id->device && cma->route.addr.dev_addr.net)
-		return cma->route.addr.dev_addr.net;
-	return current->nsproxy ? current->nsproxy->net_ns : &init_net;
-}
-
 static int kw_listener_bind(struct socket *sock, struct iw_cm_id *id,
 			    int ifindex, int backlog)
 {
@@ -191,13 +174,13 @@ static int kw_listener_bind(struct socket *sock, struct iw_cm_id *id,
 }
 
 static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
-			    int ifindex, int backlog)
+			    struct net *net, int ifindex, int backlog)
 {
 	struct socket *sock;
 	struct sock *sk;
 	int ret;
 
-	ret = kw_sock_create(l->dev, id->m_local_addr.ss_family, &sock);
+	ret = kw_sock_create(net, id->m_local_addr.ss_family, &sock);
 	if (ret)
 		return ret;
 	sk = sock->sk;
@@ -226,22 +209,21 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 			     int backlog)
 {
-	struct net_device *netdev = ib_device_get_netdev(&l->dev->ib, 1);
 	bool loopback = kw_addr_loopback(&id->m_local_addr);
+	struct net *net;
 	int ifindex;
-	bool here;
+	int ret = 0;
 
-	if (!netdev)
+	net = kw_dev_net(l->dev, &ifindex);
+	if (!net)
 		return -ENODEV;
-	here = net_eq(kw_listener_net(id), dev_net(netdev)) &&
-	       (!loopback || netdev->flags & IFF_LOOPBACK);
-	ifindex = netdev->ifindex;
-	dev_put(netdev);
-	if (here)
-		return kw_listener_open(l, id, ifindex, backlog);
-	if (loopback || kw_addr_any(&id->m_local_addr))
-		return 0;
-	return -EADDRNOTAVAIL;
+	if (net_eq(kw_id_net(id), net) &&
+	    (!loopback || ifindex == LOOPBACK_IFINDEX))
+		ret = kw_listener_open(l, id, net, ifindex, backlog);
+	else if (!loopback && !kw_addr_any(&id->m_local_addr))
+		ret = -EADDRNOTAVAIL;
+	put_net(net);
+	return ret;
 }
 
 /**

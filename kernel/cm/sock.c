@@ -3,12 +3,15 @@
  * Sockets and addresses for connection management.
  */
 #include <linux/in6.h>
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
 #include <linux/tcp.h>
 #include <net/inet_sock.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/tcp.h>
+#include <rdma/rdma_cm.h>
 
 #include "cm/cm.h"
 
@@ -34,8 +37,52 @@ void kw_sock_tune(struct socket *sock)
 }
 
 /**
- * kw_sock_create - make a TCP socket in the namespace of a device's interface
+ * kw_dev_net - the network namespace of a device's interface
  * @dev: the device
+ * @ifindex: result, the interface's number in it
+ *
+ * Context: process.
+ * Return: the namespace, referenced; NULL if interface or namespace are going.
+ */
+struct net *kw_dev_net(struct kw_device *dev, int *ifindex)
+{
+	struct net_device *netdev = ib_device_get_netdev(&dev->ib, 1);
+	struct net *net;
+
+	if (!netdev)
+		return NULL;
+	rcu_read_lock();
+	net = maybe_get_net(dev_net(netdev));
+	rcu_read_unlock();
+	*ifindex = netdev->ifindex;
+	dev_put(netdev);
+	return net;
+}
+
+/**
+ * kw_id_net - the network namespace of a consumer
+ * @id: iw_cm's identifier
+ *
+ * iw_cm does not say whose namespace an identifier belongs to, and current's
+ * is not it when rdma_cm acts for somebody else, as it does when a device
+ * arrives after a listener. iw_cm's one consumer is rdma_cm, whose identifier
+ * is the context and knows.
+ *
+ * Context: process; the consumer's call, which keeps its identifier.
+ * Return: the namespace, not referenced.
+ */
+struct net *kw_id_net(struct iw_cm_id *id)
+{
+	struct rdma_cm_id *cma = id->context;
+
+	if (cma && cma->device == id->device && cma->route.addr.dev_addr.net)
+		return cma->route.addr.dev_addr.net;
+	return current->nsproxy ? current->nsproxy->net_ns : &init_net;
+}
+
+/**
+ * kw_sock_create - make a TCP socket
+ * @net: network namespace, referenced by the caller
  * @family: AF_INET or AF_INET6
  * @sock: the result
  *
@@ -43,31 +90,19 @@ void kw_sock_tune(struct socket *sock)
  * that outlive its release must, or they would run in a freed namespace.
  *
  * Context: process.
- * Return: 0 or -errno; -ENODEV if the interface or its namespace is going.
+ * Return: 0 or -errno.
  */
-int kw_sock_create(struct kw_device *dev, int family, struct socket **sock)
+int kw_sock_create(struct net *net, int family, struct socket **sock)
 {
-	struct net_device *netdev = ib_device_get_netdev(&dev->ib, 1);
-	struct net *net;
 	int ret;
 
-	if (!netdev)
-		return -ENODEV;
-	rcu_read_lock();
-	net = maybe_get_net(dev_net(netdev));
-	rcu_read_unlock();
-	dev_put(netdev);
-	if (!net)
-		return -ENODEV;
-
 	ret = sock_create_kern(net, family, SOCK_STREAM, IPPROTO_TCP, sock);
-	if (!ret) {
-		sk_net_refcnt_upgrade((*sock)->sk);
-		sock_set_reuseaddr((*sock)->sk);
-		kw_sock_tune(*sock);
-	}
-	put_net(net);
-	return ret;
+	if (ret)
+		return ret;
+	sk_net_refcnt_upgrade((*sock)->sk);
+	sock_set_reuseaddr((*sock)->sk);
+	kw_sock_tune(*sock);
+	return 0;
 }
 
 /**
