@@ -50,16 +50,16 @@ static void kw_cursor_enter(struct kw_cursor *c, struct sk_buff *skb)
  */
 static void kw_cursor_extend(struct kw_cursor *c)
 {
-	for (;;) {
-		struct kw_cursor ahead = *c;
-		const u8 *p;
-		u32 len;
+	const struct skb_shared_info *si;
 
-		if (!kw_cursor_piece(&ahead, &p, &len) || p != c->p + c->left)
+	if (!c->part)
+		return;
+	for (si = skb_shinfo(c->part); c->frag < si->nr_frags; c->frag++) {
+		const skb_frag_t *f = &si->frags[c->frag];
+
+		if (skb_frag_address(f) != c->p + c->left)
 			return;
-		c->part = ahead.part;
-		c->frag = ahead.frag;
-		c->left += len;
+		c->left += skb_frag_size(f);
 	}
 }
 

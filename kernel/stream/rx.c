@@ -25,14 +25,17 @@ static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
  * The trailer: CRC32C over everything before it. The CRC field is there but
  * means nothing when neither side asked for it.
  */
-static bool kw_rx_crc_ok(struct kw_stream *s, struct kw_cursor c, u32 fpdu_len)
+static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 {
+	u32 len = fpdu_len - KW_MPA_CRC_LEN;
 	u32 crc = KW_CRC_SEED;
 	u8 field[KW_MPA_CRC_LEN];
+	struct kw_cursor c;
 
-	if (!s->p.crc)
-		return true;
-	return kw_cursor_crc(&c, fpdu_len - KW_MPA_CRC_LEN, &crc) &&
+	if (at->left >= fpdu_len)
+		return kw_crc_get(at->p + len) == kw_crc32c(crc, at->p, len);
+	c = *at;
+	return kw_cursor_crc(&c, len, &crc) &&
 	       kw_cursor_copy(&c, field, KW_MPA_CRC_LEN) &&
 	       kw_crc_get(field) == crc;
 }
@@ -79,9 +82,13 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		s->rx.need = KW_MPA_HDR_LEN;
 		return 0;
 	}
-	raw_len = min_t(u32, avail, sizeof(seg->raw));
-	if (!kw_cursor_copy(&start, seg->raw, raw_len))
-		return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
+	if (c->left >= sizeof(seg->raw)) {
+		memcpy(seg->raw, c->p, sizeof(seg->raw));
+	} else {
+		raw_len = min_t(u32, avail, sizeof(seg->raw));
+		if (!kw_cursor_copy(&start, seg->raw, raw_len))
+			return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
+	}
 	ulpdu_len = get_unaligned_be16(seg->raw);
 	fpdu_len = kw_fpdu_len(ulpdu_len);
 	if (avail < fpdu_len) {
@@ -91,7 +98,7 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	*used = fpdu_len;
 	kw_rx_count(s, KW_CNT_RX_FPDUS, 1);
 
-	if (!kw_rx_crc_ok(s, *c, fpdu_len)) {
+	if (s->p.crc && !kw_rx_crc_ok(c, fpdu_len)) {
 		kw_rx_count(s, KW_CNT_RX_CRC_ERRORS, 1);
 		return KW_RX_TERM(KW_TERM_MPA_CRC);
 	}

@@ -75,13 +75,13 @@ static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 	return true;
 }
 
-/* Build FPDUs until the block or the work is used up. */
-static bool kw_tx_build(struct kw_stream *s)
+/* Build FPDUs until the block (then @full) or the work is used up. */
+static bool kw_tx_build(struct kw_stream *s, bool *full)
 {
 	struct sock *sk = s->sock->sk;
 	struct kw_tx *tx = &s->tx;
+	u32 start, want, fpdus = 0;
 	struct kw_chunk ch;
-	u32 start, want;
 
 	want = min_t(u32, tcp_sk(sk)->mss_cache + 64, KW_TX_FRAG_MIN);
 	if (!skb_page_frag_refill(want, &tx->frag, GFP_ATOMIC | __GFP_NOWARN))
@@ -99,7 +99,10 @@ static bool kw_tx_build(struct kw_stream *s)
 		ch.room = ch.mss;
 	}
 	while (!ch.full && kw_tx_frame(s, &ch))
-		atomic64_inc(&s->counters[KW_CNT_TX_FPDUS]);
+		fpdus++;
+	*full = ch.full;
+	if (fpdus)
+		atomic64_add(fpdus, &s->counters[KW_CNT_TX_FPDUS]);
 
 	tx->out = start;
 	tx->out_len = ch.p - ((u8 *)page_address(tx->frag.page) + start);
@@ -113,24 +116,28 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	enum kw_tx_result res = KW_TX_IDLE;
+	bool full;
 
 	if (s->state == KW_STREAM_DEAD || s->state == KW_STREAM_IDLE)
 		return KW_TX_STOPPED;
 	s->rx.mem = NULL;
-	for (;;) {
-		if (s->tx.out_len && !kw_tx_push(s, kw_tx_more(s), &res))
-			return res;
-		if (!kw_tx_more(s))
-			return KW_TX_IDLE;
+	if (s->tx.out_len && !kw_tx_push(s, kw_tx_more(s), &res))
+		return res;
+	do {
 		if (!sk_stream_memory_free(sk)) {
+			if (!kw_tx_more(s))
+				return KW_TX_IDLE;
 			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 			return KW_TX_BLOCKED;
 		}
-		if (!kw_tx_build(s))
+		if (!kw_tx_build(s, &full))
 			return KW_TX_NOMEM;
-		if (!s->tx.out_len)
-			return KW_TX_IDLE;
-	}
+		/* More to come is promised only if it is certain. */
+		full = full && kw_tx_more(s);
+		if (!kw_tx_push(s, full, &res))
+			return res;
+	} while (full);
+	return KW_TX_IDLE;
 }
 
 /*

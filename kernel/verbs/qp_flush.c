@@ -16,7 +16,7 @@ static bool kw_status_solicits(u16 status)
  * @t: what is known of it
  * @status: enum ib_wc_status
  *
- * Context: qp->lock held.
+ * Context: the queues' owner: see qp_owner.c.
  */
 void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		       u16 status)
@@ -34,9 +34,10 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 	if (!(t->flags & KIWARP_SQE_SIGNALED) && status == IB_WC_SUCCESS)
 		return;
 	kw_cq_post(qp->scq, &cqe);
-	qp->scq_dirty = true;
 	if (kw_status_solicits(status))
 		qp->scq_solicited = true;
+	/* Pairs with the exchange in kw_qp_notify(). */
+	smp_store_release(&qp->scq_dirty, true);
 }
 
 /**
@@ -48,7 +49,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  * @flags: KIWARP_CQE_*
  * @inv_stag: with KIWARP_CQE_WITH_INV
  *
- * Context: qp->lock held.
+ * Context: the queues' owner: see qp_owner.c.
  */
 void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 		       u8 flags, u32 inv_stag)
@@ -66,9 +67,9 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 
 	qp->rq_done++;
 	kw_cq_post(qp->rcq, &cqe);
-	qp->rcq_dirty = true;
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
 		qp->rcq_solicited = true;
+	smp_store_release(&qp->rcq_dirty, true);
 }
 
 /**
@@ -80,20 +81,18 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 void kw_qp_notify(struct kw_qp *qp)
 {
 	bool send, recv, send_sol, recv_sol;
-	unsigned long flags;
 
+	/*
+	 * Who posted completions notifies for them; two who do so at a time
+	 * may both raise the event, which is harmless, but neither may clear
+	 * a mark that it does not then act on.
+	 */
 	if (!READ_ONCE(qp->scq_dirty) && !READ_ONCE(qp->rcq_dirty))
 		return;
-	spin_lock_irqsave(&qp->lock, flags);
-	send = qp->scq_dirty;
-	recv = qp->rcq_dirty;
-	send_sol = qp->scq_solicited;
-	recv_sol = qp->rcq_solicited;
-	qp->scq_dirty = false;
-	qp->rcq_dirty = false;
-	qp->scq_solicited = false;
-	qp->rcq_solicited = false;
-	spin_unlock_irqrestore(&qp->lock, flags);
+	send = xchg(&qp->scq_dirty, false);
+	recv = xchg(&qp->rcq_dirty, false);
+	send_sol = send && xchg(&qp->scq_solicited, false);
+	recv_sol = recv && xchg(&qp->rcq_solicited, false);
 
 	if (qp->scq == qp->rcq) {
 		if (send || recv)

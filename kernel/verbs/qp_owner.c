@@ -2,6 +2,9 @@
 /*
  * What the stream asks of the queue pair: stream/owner.h. The rings that user
  * space can write are read here, once, into private memory, and validated.
+ *
+ * While a stream runs (kw_qp.idle is false) the queues belong to it, under the
+ * socket lock; kw_qp.lock is for the state, and for the queues when idle.
  */
 #include "stream/owner.h"
 #include "verbs/qp.h"
@@ -106,7 +109,6 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 entries = kw_ring_entries(&qp->sq);
-	unsigned long flags;
 	u32 avail;
 
 	avail = smp_load_acquire(&kw_ctrl(&qp->sq)->producer) - qp->sq_next;
@@ -114,14 +116,12 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 		return false;
 
 	kw_wqe_read(qp, w);
-	spin_lock_irqsave(&qp->lock, flags);
 	/* More entries than the ring has: the producer index is not to be believed. */
-	if (avail > entries || qp->sq_next - qp->sq_done >= entries) {
+	if (avail > entries)
 		w->status = IB_WC_LOC_QP_OP_ERR;
-		if (qp->sq_next - qp->sq_done >= entries) {
-			spin_unlock_irqrestore(&qp->lock, flags);
-			return true;
-		}
+	if (qp->sq_next - qp->sq_done >= entries) {
+		w->status = IB_WC_LOC_QP_OP_ERR;
+		return true;
 	}
 	qp->sq_track[qp->sq_next & qp->sq.mask] = (struct kw_sq_track){
 		.wr_id = w->wr_id,
@@ -130,7 +130,6 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 		.flags = w->flags,
 	};
 	qp->sq_next++;
-	spin_unlock_irqrestore(&qp->lock, flags);
 	WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
 	return true;
 }
@@ -147,12 +146,9 @@ void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t = &qp->sq_track[index & qp->sq.mask];
-	unsigned long flags;
 
-	spin_lock_irqsave(&qp->lock, flags);
 	t->done = true;
 	t->status = status;
-	spin_unlock_irqrestore(&qp->lock, flags);
 }
 
 /**
@@ -163,16 +159,13 @@ void kw_own_retire(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
-	unsigned long flags;
 
-	spin_lock_irqsave(&qp->lock, flags);
 	while (qp->sq_done != qp->sq_next) {
 		t = &qp->sq_track[qp->sq_done & qp->sq.mask];
 		if (!t->done)
 			break;
 		kw_qp_complete_sq(qp, t, t->status);
 	}
-	spin_unlock_irqrestore(&qp->lock, flags);
 }
 
 /**
@@ -250,15 +243,10 @@ int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
 void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
 		      u32 len, bool solicited, bool invalidated, u32 inv_stag)
 {
-	struct kw_qp *qp = kw_stream_qp(s);
-	unsigned long flags;
-
-	spin_lock_irqsave(&qp->lock, flags);
-	kw_qp_complete_rq(qp, r->wr_id, status, len,
+	kw_qp_complete_rq(kw_stream_qp(s), r->wr_id, status, len,
 			  (solicited ? KIWARP_CQE_SOLICITED : 0) |
 			  (invalidated ? KIWARP_CQE_WITH_INV : 0),
 			  invalidated ? inv_stag : 0);
-	spin_unlock_irqrestore(&qp->lock, flags);
 }
 
 /**
