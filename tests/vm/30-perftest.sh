@@ -7,13 +7,17 @@
 . "$(dirname "$0")/lib.sh"
 
 port=18515
+# The longest messages take their time where every octet is emulated.
+PATIENCE=${PATIENCE_PERF:-180}
 
 # perf WHAT ROWS PROGRAM ARG...: the run ends well on both sides and its table has ROWS rows.
 perf() {
 	local what=$1 rows=$2
 	shift 2
 	port=$((port + 1))
-	pair "$what" $port a b "$@" -R -F -p $port -- "$@" -R -F -p $port 10.1.0.1 || return
+	# A run that hangs must have said how far it came.
+	set -- stdbuf -oL "$@" -R -F -p $port
+	pair "$what" $port a b "$@" -- "$@" 10.1.0.1 || return
 	local seen
 	seen=$(grep -cE '^ *[0-9]+ +[0-9]+ +[0-9.]+ ' "$log")
 	[ "$seen" = "$rows" ] || not_ok "$what: $seen of $rows rows in the table" "$log"

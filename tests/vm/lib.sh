@@ -195,6 +195,31 @@ pair() {
 	fi
 }
 
+# absorb PREFIX COMMAND...: a program that prints TAP itself; its facts become this suite's.
+absorb() {
+	local prefix=$1 line rc
+	shift
+	new_log "$prefix"
+	timeout -k 5 $((PATIENCE * 4)) "$@" 2>&1 </dev/null | tee "$log" | while IFS= read -r line; do
+		case $line in
+		'ok '*) echo "+${line#ok * - }" ;;
+		'not ok '*) echo "-${line#not ok * - }" ;;
+		*) echo "#$line" ;;
+		esac
+	done >"$log.facts"
+	rc=${PIPESTATUS[0]}
+	while IFS= read -r line; do
+		case $line in
+		+*) ok "$prefix: ${line#+}" ;;
+		-*) not_ok "$prefix: ${line#-}" ;;
+		'##'*) note "${line#'##'}" ;;
+		esac
+	done <"$log.facts"
+	if [ "$rc" -gt 1 ] || ! grep -q '^[+-]' "$log.facts"; then
+		not_ok "$prefix ends well (exit code $rc: $*)" "$log"
+	fi
+}
+
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
 load_modules() {

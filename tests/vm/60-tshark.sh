@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Wireshark's dissectors read what Kiwarp sends: every operation, no malformed frame, every CRC
+# good, and for long messages FPDUs that start and end with TCP segments.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+verify=$TOP/build/host/tests/vm/kiwarp-verify
+badinput=$TOP/build/host/tests/vm/kiwarp-badinput
+# The ULPs' dissectors guess, and call malformed what is not theirs.
+quiet=(--disable-protocol rpcordma --disable-protocol smb_direct)
+PATIENCE=240
+
+# What the interface sends is what a wire would carry: the stack cuts segments before the tap.
+wire_segments() {
+	ip netns exec a ethtool -K va tso off gso off gro off
+	ip netns exec b ethtool -K vb tso off gso off gro off
+}
+
+capture() { # NAME
+	pcap=/dev/shm/$1.pcap
+	ip netns exec "${2:-a}" tcpdump -Z root -i "${3:-va}" -B 65536 -s 0 -w "$pcap" tcp \
+		2>"$OUT/$1.tcpdump" &
+	tcpdump=$!
+	until_true 20 grep -q 'listening on' "$OUT/$1.tcpdump" || die "tcpdump does not start"
+}
+
+# The kernel hands frames over in blocks: wait for the last before the end.
+end_capture() { # NAME
+	sleep 1
+	kill -INT $tcpdump
+	wait $tcpdump
+	check_says "$1: the capture lost nothing" '(^|[^0-9])0 packets dropped' cat "$OUT/$1.tcpdump"
+	cp "$pcap" "$OUT/$1.pcap"
+	tshark -r "$pcap" "${quiet[@]}" -O iwarp_mpa,iwarp_ddp_rdmap >"/dev/shm/$1.text" 2>/dev/null
+	tshark -r "$pcap" "${quiet[@]}" -T fields -E separator=';' -e frame.number -e tcp.srcport \
+		-e tcp.len -e iwarp_mpa.ulpdulength -e iwarp_rdma.opcode -e _ws.malformed \
+		-e iwarp_mpa.bad_length -e tcp.analysis.retransmission \
+		>"/dev/shm/$1.fields" 2>/dev/null
+}
+
+count() { grep -c -- "$1" "/dev/shm/$2.text"; }
+
+# Every FPDU has a good CRC, and nothing is malformed.
+sound() { # NAME
+	local fpdus good bad malformed
+	fpdus=$(awk -F';' '$4 != "" {n += split($4, x, ",")} END {print n + 0}' "/dev/shm/$1.fields")
+	good=$(count 'Good CRC32' "$1")
+	bad=$(count 'Bad CRC32' "$1")
+	malformed=$(awk -F';' '$6 != "" || $7 != ""' "/dev/shm/$1.fields" | wc -l)
+	note "$1: $(wc -l <"/dev/shm/$1.fields") frames, $fpdus FPDUs, $good good CRCs, $bad bad"
+	check "$1: there are FPDUs" test "$fpdus" -gt 0
+	check "$1: every CRC is good" test "$good" = "$fpdus"
+	check "$1: no CRC is bad" test "$bad" = 0
+	check "$1: no frame is malformed" test "$malformed" = 0
+}
+
+# opcodes NAME CODE...: each operation occurs.
+opcodes() {
+	local name=$1 code seen
+	shift
+	seen=$(cut -d';' -f5 "/dev/shm/$name.fields" | tr ',' '\n' | sort | uniq -c |
+		awk '$2 != "" {printf "%d:%d ", $2, $1}')
+	note "$name: operations (opcode:number): $seen"
+	for code in "$@"; do
+		if [[ " $seen" == *" $((code)):"* ]]; then
+			ok "$name: RDMAP opcode $code is there"
+		else
+			not_ok "$name: RDMAP opcode $code is there (seen: $seen)"
+		fi
+	done
+}
+
+# A segment is whole when the FPDUs that end in it fill it: length, ULPDU, padding, CRC.
+alignment() { # NAME SERVER_PORT
+	awk -F';' '
+		$3 > 0 && $8 == "" && started[$2] {
+			data++; len = 0
+			n = split($4, l, ",")
+			for (i = 1; i <= n; i++) len += int((2 + l[i] + 3) / 4) * 4 + 4
+			if (n > 0 && len == $3) whole++
+		}
+		$4 != "" { started[$2] = 1 }
+		END { printf "%d %d %.1f\n", whole, data, data ? 100 * whole / data : 0 }
+	' "/dev/shm/$1.fields"
+}
+
+long_messages() { # NAME PROGRAM
+	local name=$1 whole data share
+	port=$((port + 1))
+	capture "$name"
+	pair "$name: $2 of 64 KiB" $port a b "$2" -R -F -p $port -s 65536 -n 20 -t 8 -- \
+		"$2" -R -F -p $port -s 65536 -n 20 -t 8 10.1.0.1
+	end_capture "$name"
+	sound "$name"
+	read -r whole data share < <(alignment "$name")
+	note "$name: $whole of $data data segments hold whole FPDUs: $share %"
+	if [ "$DEV_TYPE" = kiwarp ]; then
+		check "$name: there are many segments" test "$data" -gt 500
+		check "$name: 99 % of them hold whole FPDUs" test "${share%.*}" -ge 99
+	fi
+}
+
+mixed_operations() {
+	capture mix
+	pair "mix: rping" 7174 a b rping -s -a 10.1.0.1 -C 3 -- rping -c -a 10.1.0.1 -C 3
+	if [ "$DEV_TYPE" = kiwarp ]; then
+		pair "mix: the verifier" 18700 a b "$verify" --server 10.1.0.1 --port 18700 \
+			--wait solicited -- "$verify" --client 10.1.0.1 --port 18700 --ops 400 \
+			--max-size 8k --seed 7 --wait solicited
+	fi
+	end_capture mix
+	sound mix
+	# Write, Read Request, Read Response, Send; and with Invalidate, Solicited Event or both.
+	if [ "$DEV_TYPE" = kiwarp ]; then
+		opcodes mix 0 1 2 3 4 5 6
+	else
+		opcodes mix 0 1 2 3
+	fi
+}
+
+# A peer's errors are answered with a Terminate that can be read.
+terminates() {
+	capture term a lo
+	check "term: wrong STags" ip netns exec a "$badinput" --addr 10.1.0.1 --case "$1"
+	end_capture term
+	sound term
+	opcodes term 7
+}
+
+port=18515
+modprobe -a af_packet 2>/dev/null
+setup_pair
+wire_segments
+mixed_operations
+long_messages write ib_write_bw
+long_messages send ib_send_bw
+long_messages read ib_read_bw
+[ "$DEV_TYPE" != kiwarp ] || terminates write-wrong-rkey
+teardown_pair
+finish
