@@ -14,7 +14,7 @@ namespace kiwarp::vm {
 struct ControlMessage {
   uint32_t type = 0;
   uint32_t qp = 0;
-  uint64_t value[12] = {};
+  uint64_t value[16] = {};
 };
 
 // A plain TCP connection beside the RDMA connections: it carries parameters, keys, credits and

@@ -23,6 +23,8 @@ struct Profile {
   bool straddle = true;
   bool can_invalidate = true;
   bool serves_invalidate = true;
+  // The receive's completion says what was invalidated (siw's provider keeps it to itself).
+  bool tells_invalidate = true;
   // MRs whose addresses differ from the memory's.
   bool iova = true;
   // RDMA Reads with a fence.
@@ -30,7 +32,8 @@ struct Profile {
   // Completions come in the order of posting even when a Read lies between (siw's do not unless
   // what follows the Read is fenced).
   bool ordered = true;
-  // A source buffer is overwritten as soon as its work request has completed.
+  // Source buffers change as soon as their work request has completed (siw completes before TCP has
+  // let go of them). Without this, messages come only from memory that never changes.
   bool reuse = true;
   // SGEs of no length inside a list.
   bool zero_sge = true;

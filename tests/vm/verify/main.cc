@@ -26,8 +26,8 @@ const char kUsage[] =
     "  --control-port N\n"
     "  --wait MODE       event (default), solicited or poll\n"
     "  --profile NAME    full (default) or siw: what this side's device can do\n"
-    "  --without LIST    of reads,zero-reads,fenced-reads,invalidate,serve-invalidate,iova,reuse,\n"
-    "                    zero-sge,straddle,ordered\n"
+    "  --without LIST    of reads,zero-reads,fenced-reads,invalidate,serve-invalidate,\n"
+    "                    tell-invalidate,iova,reuse,zero-sge,straddle,ordered\n"
     "  --inline N        inline data to ask for, --sge N: SGEs to ask for\n"
     "  --ord N           RDMA Reads in flight to ask for (16)\n"
     "  --timeout S       for everything (300), --stall S: without any progress (30)\n"
@@ -56,6 +56,8 @@ void applyWithout(const std::string& list, Profile* profile, const Options& opti
       profile->can_invalidate = false;
     } else if (name == "serve-invalidate") {
       profile->serves_invalidate = false;
+    } else if (name == "tell-invalidate") {
+      profile->tells_invalidate = false;
     } else if (name == "iova") {
       profile->iova = false;
     } else if (name == "reuse") {
@@ -70,12 +72,13 @@ void applyWithout(const std::string& list, Profile* profile, const Options& opti
 
 // siw ignores the iova; completes Sends before their octets are acknowledged, and before the Reads
 // in front of them; has 6 SGEs and 80 octets of inline data; refuses fenced Reads, Reads of no
-// octets and lists of no SGEs; garbles short messages that straddle a page; and its provider has
-// no Send with Invalidate.
+// octets and lists of no SGEs; garbles short messages that straddle a page; and its provider
+// neither sends nor reports an invalidation.
 Profile siwProfile() {
   Profile profile;
   profile.zero_reads = false;
   profile.can_invalidate = false;
+  profile.tells_invalidate = false;
   profile.iova = false;
   profile.reuse = false;
   profile.fenced_reads = false;

@@ -186,7 +186,7 @@ std::optional<Group> OpStream::next() {
     addWrites(&group);
   } else if (roll < 82) {
     addReads(&group);
-  } else if (roll < 91) {
+  } else if (roll < 91 || !params_.relays) {
     addReadBack(&group);
   } else {
     addRelay(&group);

@@ -59,6 +59,7 @@ struct StreamParams {
   bool reads = true;
   bool zero_reads = true;
   bool straddle = true;
+  bool relays = true;
   bool invalidate = true;
 };
 

@@ -190,8 +190,9 @@ void Sender::aimAtPeer(const Op& op, ibv_send_wr* wr) const {
 void Sender::gather(const Op& op, Prepared* prepared, Outstanding* record) {
   if (op.size <= lane_->cap.max_inline_data && rng_.percent(50)) {
     gatherInline(op, prepared);
-  } else if (op.size > kScratchLimit || (op.size <= kStraddleLimit && !profile_.straddle) ||
-             rng_.percent(60) || !gatherScratch(op, prepared, record)) {
+  } else if (op.size > kScratchLimit || !profile_.reuse ||
+             (op.size <= kStraddleLimit && !profile_.straddle) || rng_.percent(60) ||
+             !gatherScratch(op, prepared, record)) {
     gatherOcean(op, prepared);
   }
 }
@@ -325,7 +326,7 @@ void Sender::retire(Outstanding* record) {
   }
   if (record->scratch) {
     for (const Piece& piece : record->scratch->pieces) {
-      if (profile_.reuse) std::memset(scratch_.at(piece.offset), kScribble, piece.length);
+      std::memset(scratch_.at(piece.offset), kScribble, piece.length);
     }
     scratch_.releaseOldest();
   }

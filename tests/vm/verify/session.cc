@@ -21,6 +21,7 @@ constexpr unsigned kYieldEvery = 16;
 constexpr milliseconds kWakeupLimit{3000};
 constexpr milliseconds kLateWakeup{300};
 constexpr seconds kFinishLimit{30};
+constexpr milliseconds kAfterthought{500};
 constexpr uint64_t kPrintedMismatches = 10;
 
 enum FdIndex : size_t { kChannelFd, kControlFd, kCmFd, kAsyncFd, kFds };
@@ -335,8 +336,16 @@ void Session::onAsyncEvent(const AsyncEvent& event) {
   fail("asynchronous event: %s", describe(event).c_str());
 }
 
-std::string Session::dump() const {
+std::string Session::dump() {
   std::string text;
+  // What ended a connection often shows in an event just behind the completion.
+  const Deadline limit(kAfterthought);
+  while (auto event = cm_.next(limit)) text += "event: " + describe(*event) + "\n";
+  while (async_) {
+    auto event = async_->tryNext();
+    if (!event) break;
+    text += "event: " + describe(*event) + "\n";
+  }
   for (const Worker& worker : workers_) {
     const Lane& lane = *worker.lane;
     ibv_qp_attr attr{};

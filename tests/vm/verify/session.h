@@ -46,7 +46,8 @@ class Session {
   ~Session();
   // True when every check on both sides held.
   bool run();
-  std::string dump() const;
+  // The state of everything, and the events that nobody has looked at yet.
+  std::string dump();
 
  private:
   struct Worker {

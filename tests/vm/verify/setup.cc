@@ -45,7 +45,8 @@ void Session::hello() {
       settings_.seed,     settings_.ops,          settings_.qps,
       settings_.max_size, settings_.client_first, kMagic,
       profile.reads,      profile.can_invalidate, profile.serves_invalidate,
-      settings_.depth,    profile.zero_reads,     profile.straddle};
+      settings_.depth,    profile.zero_reads,     profile.straddle,
+      profile.reuse};
   std::copy(std::begin(parameters), std::end(parameters), mine.value);
   if (!settings_.server) control_->send(mine);
   const ControlMessage theirs = control_->receive(deadline_);
@@ -63,6 +64,7 @@ void Session::hello() {
   peer_profile_.reads = theirs.value[6] != 0;
   peer_profile_.zero_reads = theirs.value[10] != 0;
   peer_profile_.straddle = theirs.value[11] != 0;
+  peer_profile_.reuse = theirs.value[12] != 0;
   peer_profile_.can_invalidate = theirs.value[7] != 0;
   peer_profile_.serves_invalidate = theirs.value[8] != 0;
 }
@@ -202,15 +204,17 @@ void Session::createStreams(Worker* worker) {
   const Profile& mine = settings_.profile;
   const Profile& theirs = peer_profile_;
 
+  params.zero_reads = mine.zero_reads && theirs.zero_reads;
+
   StreamParams out = params;
   out.from_client = !settings_.server;
   out.reads = mine.reads;
-  out.zero_reads = mine.zero_reads;
+  out.relays = mine.reuse;
   out.invalidate = mine.can_invalidate && theirs.serves_invalidate;
   StreamParams in = params;
   in.from_client = settings_.server;
   in.reads = theirs.reads;
-  in.zero_reads = theirs.zero_reads;
+  in.relays = theirs.reuse;
   in.invalidate = theirs.can_invalidate && mine.serves_invalidate;
 
   Lane* lane = worker->lane.get();
