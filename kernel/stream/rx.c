@@ -73,8 +73,8 @@ static int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
 static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		      u32 *used, struct kw_segment *seg)
 {
-	struct kw_cursor start = *c;
 	u32 ulpdu_len, fpdu_len, raw_len;
+	struct kw_cursor start;
 	int rv;
 
 	*used = 0;
@@ -82,9 +82,12 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		s->rx.need = KW_MPA_HDR_LEN;
 		return 0;
 	}
+	if (!c->left)
+		kw_cursor_next(c);
 	if (c->left >= sizeof(seg->raw)) {
 		memcpy(seg->raw, c->p, sizeof(seg->raw));
 	} else {
+		start = *c;
 		raw_len = min_t(u32, avail, sizeof(seg->raw));
 		if (!kw_cursor_copy(&start, seg->raw, raw_len))
 			return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);

@@ -185,7 +185,8 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 		return w->status;
 	if (w->opcode == KIWARP_OP_READ && !s->p.ord)
 		return IB_WC_LOC_QP_OP_ERR;
-	if (!(w->flags & KIWARP_SQE_INLINE) &&
+	/* Of a single entry, gathering the first octet checks all of it. */
+	if ((access || w->num_sge > 1) &&
 	    kw_check_sgl(s, w->sge, w->num_sge, access))
 		return IB_WC_LOC_PROT_ERR;
 	return IB_WC_SUCCESS;
