@@ -29,6 +29,7 @@ void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
 		      u32 len, bool solicited, bool invalidated, u32 inv_stag);
 
 struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag);
+void kw_own_read_inv(struct kw_stream *s, u32 stag);
 int kw_own_invalidate(struct kw_stream *s, u32 stag);
 
 void kw_own_notify(struct kw_stream *s);

@@ -155,6 +155,8 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 	s->orq_head = (s->orq_head + 1) % s->p.ord;
 	s->orq_len--;
 	s->rx.kick = true;
+	if (e->inv)
+		kw_own_read_inv(s, e->sink.lkey);
 	if (!e->rtr) {
 		kw_own_wqe_done(s, e->sq_index, IB_WC_SUCCESS);
 		kw_own_retire(s);

@@ -124,12 +124,14 @@ struct kw_sg_pos {
  * @done: octets placed so far
  * @sq_index: the WQE it completes
  * @rtr: start-up's ready-to-receive request: completes nothing
+ * @inv: Read with Invalidate: the sink's STag is invalidated at the end
  */
 struct kw_orq_entry {
 	struct kiwarp_sge sink;
 	u32 done;
 	u32 sq_index;
 	bool rtr;
+	bool inv;
 };
 
 /**

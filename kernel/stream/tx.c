@@ -152,6 +152,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 
 	do {
 		atomic_andnot(KW_TX_WANTED, &tx->token);
+		/* What was posted before WANTED was set is seen below. */
 		smp_mb__after_atomic();
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);

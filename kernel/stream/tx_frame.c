@@ -104,13 +104,9 @@ static bool kw_frame_term(struct kw_stream *s, struct kw_chunk *ch)
 	return true;
 }
 
-static void kw_orq_push(struct kw_stream *s, const struct kiwarp_sge *sink,
-			u32 sq_index, bool rtr)
+static void kw_orq_push(struct kw_stream *s, const struct kw_orq_entry *e)
 {
-	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] =
-		(struct kw_orq_entry){
-			.sink = *sink, .sq_index = sq_index, .rtr = rtr,
-		};
+	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] = *e;
 }
 
 static bool kw_frame_read_req(struct kw_stream *s, struct kw_chunk *ch,
@@ -131,7 +127,7 @@ static bool kw_frame_read_req(struct kw_stream *s, struct kw_chunk *ch,
 /* RFC 6581 section 5: the FPDU that opens the peer-to-peer model. */
 static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
 {
-	const struct kiwarp_sge none = {};
+	const struct kw_orq_entry rtr = { .rtr = true };
 	const struct kw_read_req req = {};
 	u8 *p = ch->p + KW_MPA_HDR_LEN;
 
@@ -143,7 +139,7 @@ static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
 	case KW_RTR_READ:
 		if (!kw_frame_read_req(s, ch, &req))
 			return false;
-		kw_orq_push(s, &none, 0, true);
+		kw_orq_push(s, &rtr);
 		break;
 	case KW_RTR_SEND:
 		kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_SEND), 0,
@@ -158,11 +154,16 @@ static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
 	return true;
 }
 
+static bool kw_wqe_is_read(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_READ || w->opcode == KIWARP_OP_READ_INV;
+}
+
 static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
 {
 	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
 		return false;
-	return w->opcode != KIWARP_OP_READ || s->orq_len < s->p.ord;
+	return !kw_wqe_is_read(w) || s->orq_len < s->p.ord;
 }
 
 /* A local fault: the WQE completes in error and the stream ends. */
@@ -179,11 +180,11 @@ static void kw_wqe_fail(struct kw_stream *s, u16 status)
 /* Checks that are made once, before the first octet of a message goes out. */
 static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 {
-	u32 access = w->opcode == KIWARP_OP_READ ? IB_ACCESS_LOCAL_WRITE : 0;
+	u32 access = kw_wqe_is_read(w) ? IB_ACCESS_LOCAL_WRITE : 0;
 
 	if (w->status != IB_WC_SUCCESS)
 		return w->status;
-	if (w->opcode == KIWARP_OP_READ && !s->p.ord)
+	if (kw_wqe_is_read(w) && !s->p.ord)
 		return IB_WC_LOC_QP_OP_ERR;
 	/* Of a single entry, gathering the first octet checks all of it. */
 	if ((access || w->num_sge > 1) &&
@@ -262,21 +263,24 @@ static bool kw_next_msg(struct kw_stream *s)
 static bool kw_frame_wqe_read(struct kw_stream *s, struct kw_chunk *ch)
 {
 	const struct kw_wqe *w = &s->tx.wqe;
-	struct kiwarp_sge sink = {};
+	struct kw_orq_entry e = {
+		.sq_index = w->index,
+		.inv = w->opcode == KIWARP_OP_READ_INV,
+	};
 	struct kw_read_req req;
 
 	if (w->num_sge)
-		sink = w->sge[0];
+		e.sink = w->sge[0];
 	req = (struct kw_read_req){
-		.sink_stag = sink.lkey,
-		.sink_to = sink.addr,
-		.size = sink.length,
+		.sink_stag = e.sink.lkey,
+		.sink_to = e.sink.addr,
+		.size = e.sink.length,
 		.src_stag = w->rkey,
 		.src_to = w->raddr,
 	};
 	if (!kw_frame_read_req(s, ch, &req))
 		return false;
-	kw_orq_push(s, &sink, w->index, false);
+	kw_orq_push(s, &e);
 	s->tx.msg = KW_MSG_NONE;
 	return true;
 }
@@ -303,7 +307,7 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 	u8 op;
 	int n;
 
-	if (w->opcode == KIWARP_OP_READ)
+	if (kw_wqe_is_read(w))
 		return kw_frame_wqe_read(s, ch);
 
 	hdr_len = write ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;

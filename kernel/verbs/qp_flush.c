@@ -69,6 +69,7 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	kw_cq_post(qp->rcq, &cqe);
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
 		qp->rcq_solicited = true;
+	/* Likewise. */
 	smp_store_release(&qp->rcq_dirty, true);
 }
 
@@ -108,6 +109,7 @@ void kw_qp_notify(struct kw_qp *qp)
 /* What is left on a ring; a producer that lies gets no more than the ring. */
 static u32 kw_ring_rest(const struct kw_ring *r, u32 next)
 {
+	/* Pairs with the poster's release: the entries are complete. */
 	u32 rest = smp_load_acquire(&kw_ctrl(r)->producer) - next;
 
 	return min(rest, kw_ring_entries(r));

@@ -9,8 +9,6 @@
 #include "stream/owner.h"
 #include "verbs/qp.h"
 
-#define KW_MAX_MSG	(1U << 31)
-
 static struct kw_qp *kw_stream_qp(struct kw_stream *s)
 {
 	return container_of(s, struct kw_qp, stream);
@@ -30,7 +28,7 @@ static u16 kw_wqe_sum(struct kw_wqe *w)
 
 	for (i = 0; i < w->num_sge; i++)
 		len += w->sge[i].length;
-	if (len > KW_MAX_MSG)
+	if (len > KW_MAX_MSG_SIZE)
 		return IB_WC_LOC_LEN_ERR;
 	w->len = len;
 	return IB_WC_SUCCESS;
@@ -67,6 +65,10 @@ static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
 		if (w->num_sge > 1 || (w->flags & KIWARP_SQE_INLINE))
 			return IB_WC_LOC_QP_OP_ERR;
 		return IB_WC_SUCCESS;
+	case KIWARP_OP_READ_INV:
+		if (w->num_sge > 1)
+			return IB_WC_LOC_QP_OP_ERR;
+		fallthrough;
 	case KIWARP_OP_LOCAL_INV:
 	case KIWARP_OP_REG_MR:
 		return qp->user ? IB_WC_LOC_QP_OP_ERR : IB_WC_SUCCESS;
@@ -111,6 +113,7 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	u32 entries = kw_ring_entries(&qp->sq);
 	u32 avail;
 
+	/* Pairs with the poster's release: the entries are complete. */
 	avail = smp_load_acquire(&kw_ctrl(&qp->sq)->producer) - qp->sq_next;
 	if (!avail)
 		return false;
@@ -220,6 +223,7 @@ int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 avail;
 
+	/* Likewise. */
 	avail = smp_load_acquire(&kw_ctrl(&qp->rq)->producer) - qp->rq_next;
 	if (!avail)
 		return 0;
@@ -272,6 +276,17 @@ struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
 int kw_own_invalidate(struct kw_stream *s, u32 stag)
 {
 	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, true);
+}
+
+/**
+ * kw_own_read_inv() - invalidate the sink of a finished Read with Invalidate
+ * @s: stream
+ * @stag: the sink's STag, whose rights were checked for the last segment
+ */
+void kw_own_read_inv(struct kw_stream *s, u32 stag)
+{
+	kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, false);
+	s->rx.mem = NULL;
 }
 
 /**

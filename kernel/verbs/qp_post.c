@@ -55,6 +55,8 @@ static int kw_send_opcode(const struct ib_send_wr *wr)
 		return KIWARP_OP_WRITE;
 	case IB_WR_RDMA_READ:
 		return KIWARP_OP_READ;
+	case IB_WR_RDMA_READ_WITH_INV:
+		return KIWARP_OP_READ_INV;
 	case IB_WR_LOCAL_INV:
 		return KIWARP_OP_LOCAL_INV;
 	case IB_WR_REG_MR:
@@ -104,7 +106,8 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	int op = kw_send_opcode(wr);
 
 	if (op < 0 || wr->num_sge > qp->init.cap.max_send_sge ||
-	    (op == KIWARP_OP_READ && wr->num_sge > 1))
+	    ((op == KIWARP_OP_READ || op == KIWARP_OP_READ_INV) &&
+	     wr->num_sge > 1))
 		return -EINVAL;
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->wr_id = (uintptr_t)wr->wr_cqe;
@@ -119,6 +122,7 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	switch (op) {
 	case KIWARP_OP_WRITE:
 	case KIWARP_OP_READ:
+	case KIWARP_OP_READ_INV:
 		sqe->remote_addr = rdma_wr(wr)->remote_addr;
 		sqe->rkey = rdma_wr(wr)->rkey;
 		break;
@@ -161,6 +165,7 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 		}
 		qp->sq_post++;
 	}
+	/* Pairs with the acquire in kw_own_next_wqe(). */
 	smp_store_release(&kw_ctrl(&qp->sq)->producer, qp->sq_post);
 	spin_unlock_irqrestore(&qp->sq_post_lock, flags);
 	return rv;
@@ -223,6 +228,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 					    wr->sg_list, wr->num_sge);
 		qp->rq_post++;
 	}
+	/* Pairs with the acquire in kw_own_next_recv(). */
 	smp_store_release(&kw_ctrl(&qp->rq)->producer, qp->rq_post);
 	spin_unlock_irqrestore(&qp->rq_post_lock, flags);
 	return rv;

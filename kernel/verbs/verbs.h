@@ -32,13 +32,13 @@
 #include "stream/stream.h"
 
 /* What the device offers; kw_query_device() reports it and create calls enforce it. */
-#define KW_MAX_QP		(1 << 17)
-#define KW_MAX_CQ		(1 << 17)
-#define KW_MAX_MR		(1 << 20)
-#define KW_MAX_PD		(1 << 17)
+#define KW_MAX_QP		0x20000
+#define KW_MAX_CQ		0x20000
+#define KW_MAX_MR		0x100000
+#define KW_MAX_PD		0x20000
 #define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
 #define KW_MAX_MR_SIZE		(~0ULL)
-#define KW_MAX_MSG_SIZE		(1U << 31)
+#define KW_MAX_MSG_SIZE		0x80000000U
 
 /**
  * struct kw_settings - what an administrator can choose, per device
@@ -145,7 +145,7 @@ static inline u64 kw_ring_key(const struct kw_ring *r)
 struct kw_cq {
 	struct ib_cq ib;
 	u32 id;
-	spinlock_t lock;
+	spinlock_t lock;		/* producer, armed, overflow */
 	struct kw_ring ring;
 	u32 producer;
 	u32 consumer;
@@ -210,7 +210,7 @@ struct kw_qp {
 	struct kw_device *dev;
 	struct kref ref;
 	struct completion freed;
-	spinlock_t lock;
+	spinlock_t lock;		/* state; the queues when idle */
 	u8 state;
 	bool user;
 	bool sq_sig_all;
@@ -230,8 +230,8 @@ struct kw_qp {
 	u32 rq_next;
 	u32 rq_done;
 	u32 rq_post;			/* kernel consumers' producer */
-	spinlock_t sq_post_lock;
-	spinlock_t rq_post_lock;
+	spinlock_t sq_post_lock;	/* sq_post */
+	spinlock_t rq_post_lock;	/* rq_post */
 	struct ib_qp_init_attr init;	/* caps as granted */
 	u32 max_ird, max_ord;		/* asked for by modify_qp; 0: device's limit */
 	bool scq_dirty, rcq_dirty;	/* entries posted since the last notification */
@@ -304,9 +304,8 @@ int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
-void kw_qp_fail(struct kw_qp *qp);	/* to ERROR, aborting the connection; any context that may sleep */
+void kw_qp_fail(struct kw_qp *qp);
 
-/* cq.c, mr.c, device.c: the ib_device_ops the other files implement are static there or declared in ops.h */
 
 /* cm/: the ib_device_ops for iw_cm */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
@@ -316,6 +315,6 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog);
 int kw_iw_destroy_listen(struct iw_cm_id *id);
 int kw_cm_init(void);
 void kw_cm_exit(void);
-void kw_cm_device_gone(struct kw_device *dev);	/* before unregistering: drop half-open connections and listeners' sockets */
+void kw_cm_device_gone(struct kw_device *dev);
 
 #endif /* KW_VERBS_H */

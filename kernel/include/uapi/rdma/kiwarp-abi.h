@@ -29,7 +29,7 @@
 #define KIWARP_MAX_SGE 16
 #define KIWARP_MAX_INLINE 256
 #define KIWARP_MAX_QP_WR 16384
-#define KIWARP_MAX_CQE (1 << 20)
+#define KIWARP_MAX_CQE 0x100000
 
 /* Entries follow the control structure at this offset in each mapped ring. */
 #define KIWARP_RING_ENTRIES_OFF 256
@@ -116,7 +116,7 @@ enum kiwarp_opcode {
 	KIWARP_OP_SEND_INV = 1,	/* Send with Invalidate: invalidates the peer's STag in inv_stag */
 	KIWARP_OP_WRITE = 2,
 	KIWARP_OP_READ = 3,
-	KIWARP_OP_READ_INV = 4,	/* kernel consumers only: Read, then invalidate the local sink STag */
+	KIWARP_OP_READ_INV = 4,	/* kernel consumers only: Read, then invalidate the sink STag */
 	KIWARP_OP_LOCAL_INV = 5,	/* kernel consumers only */
 	KIWARP_OP_REG_MR = 6,	/* kernel consumers only */
 	KIWARP_OP_RECV = 7,	/* in completions only */
