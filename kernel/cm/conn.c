@@ -466,8 +466,13 @@ void kw_cm_device_gone(struct kw_device *dev)
  */
 int kw_cm_init(void)
 {
-	/* Storage over RDMA reconnects while memory is being reclaimed. */
-	kw_cm_wq = alloc_workqueue("kiwarp_cm", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	/*
+	 * Ordered, so that a listener's consumer hears of connections in the
+	 * order in which they were made, as it does of hardware (perftest -q
+	 * pairs its queue pairs so); no step waits for a peer. Storage over
+	 * RDMA reconnects while memory is being reclaimed.
+	 */
+	kw_cm_wq = alloc_ordered_workqueue("kiwarp_cm", WQ_MEM_RECLAIM);
 	return kw_cm_wq ? 0 : -ENOMEM;
 }
 
