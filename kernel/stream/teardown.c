@@ -146,16 +146,19 @@ static bool kw_stream_lost(struct kw_stream *s)
 	return sk->sk_err || sk->sk_state == TCP_CLOSE;
 }
 
-/* Both halves closed in order would be no reset. */
+/* The connection is gone though nobody, or only one side, has closed it. */
 static void kw_stream_reset(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
+	bool closing = s->state == KW_STREAM_CLOSING;
 
-	if (s->state != KW_STREAM_OPEN && s->state != KW_STREAM_CLOSING)
+	if (s->state != KW_STREAM_OPEN && !closing)
 		return;
 	if (sk->sk_err && !s->status)
 		s->status = -sk->sk_err;
 	atomic64_inc(&s->counters[KW_CNT_CONN_RESET]);
+	kw_stream_fail(s, closing ? KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
+	kw_own_notify(s);
 }
 
 static void kw_end_check_lost(struct sock *sk)
@@ -164,16 +167,13 @@ static void kw_end_check_lost(struct sock *sk)
 
 	if (!s)
 		return;
-	if (kw_stream_lost(s)) {
-		if (!s->peer_fin || !s->fin_sent)
-			kw_stream_reset(s);
-		kw_stream_fail(s, s->state == KW_STREAM_CLOSING ?
-			       KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
-		kw_own_notify(s);
-		kw_stream_queue(s, &s->end_work, 0);
-	} else if (sk->sk_shutdown & RCV_SHUTDOWN) {
-		kw_rx_run(s);
-	}
+	/* What came before the end, and the peer's FIN itself, count first. */
+	kw_rx_run(s);
+	if (!kw_stream_lost(s))
+		return;
+	if (sk->sk_err || !s->peer_fin || !s->fin_sent)
+		kw_stream_reset(s);
+	kw_stream_queue(s, &s->end_work, 0);
 }
 
 /**
