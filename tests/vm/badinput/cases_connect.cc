@@ -78,7 +78,7 @@ struct Caller {
     config.send_cq = config.recv_cq = cq.get();
     createQp(id, config);
   }
-  void connect() { expectErrno("rdma_connect", 0, startConnect(id, {})); }
+  void connect() { expectErrno("rdma_connect", 0, startConnect(id.get(), {})); }
 
   Cq cq;
   CmId id;
@@ -225,7 +225,7 @@ void abandonedCaller(Env& env) {
   config.pd = env.pd();
   config.send_cq = config.recv_cq = cq.get();
   createQp(request, config);
-  if (startAccept(request, {}) != 0) return;
+  if (startAccept(request.get(), {}) != 0) return;
   auto event = env.serverCm().next(env.deadline());
   if (event && event->type == RDMA_CM_EVENT_ESTABLISHED)
     event = env.serverCm().next(env.deadline());

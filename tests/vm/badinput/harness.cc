@@ -168,10 +168,10 @@ std::unique_ptr<Link> Env::connect(const LinkOptions& options) {
   link->client.id = client_cm_.createId();
   resolve(client_cm_, link->client.id, Address(address_, port_), limit);
   prepareEnd(&link->client, options.client, options.cqe);
-  checkErrno(startConnect(link->client.id, {}), "rdma_connect");
+  checkErrno(startConnect(link->client.id.get(), {}), "rdma_connect");
   link->server.id = CmId(server_cm_.expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id);
   prepareEnd(&link->server, options.server, options.cqe);
-  checkErrno(startAccept(link->server.id, {}), "rdma_accept");
+  checkErrno(startAccept(link->server.id.get(), {}), "rdma_accept");
   server_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
   client_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
   return link;

@@ -129,14 +129,14 @@ rdma_conn_param toConnParam(const ConnectParams& params) {
 
 }  // namespace
 
-int startConnect(CmId& id, const ConnectParams& params) {
+int startConnect(rdma_cm_id* id, const ConnectParams& params) {
   rdma_conn_param conn = toConnParam(params);
-  return rdma_connect(id.get(), &conn) ? errno : 0;
+  return rdma_connect(id, &conn) ? errno : 0;
 }
 
-int startAccept(CmId& id, const ConnectParams& params) {
+int startAccept(rdma_cm_id* id, const ConnectParams& params) {
   rdma_conn_param conn = toConnParam(params);
-  return rdma_accept(id.get(), &conn) ? errno : 0;
+  return rdma_accept(id, &conn) ? errno : 0;
 }
 
 }  // namespace kiwarp::vm

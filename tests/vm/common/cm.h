@@ -105,7 +105,7 @@ struct ConnectParams {
 // Address and route resolution, after which id->verbs is set.
 void resolve(EventChannel& channel, CmId& id, Address address, const Deadline& deadline);
 // Both return errno (positive) as the library gave it, 0 when the request was accepted.
-int startConnect(CmId& id, const ConnectParams& params);
-int startAccept(CmId& id, const ConnectParams& params);
+int startConnect(rdma_cm_id* id, const ConnectParams& params);
+int startAccept(rdma_cm_id* id, const ConnectParams& params);
 
 }  // namespace kiwarp::vm

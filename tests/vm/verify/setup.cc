@@ -262,7 +262,7 @@ void Session::connectAll() {
     openDevice(id->verbs);
     createLane(i, std::move(id));
     Lane* lane = workers_.back().lane.get();
-    checkErrno(startConnect(lane->id, connectParams(i)), "rdma_connect");
+    checkErrno(startConnect(lane->id.get(), connectParams(i)), "rdma_connect");
     checkPrivateData(cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit), i);
     lane->established = true;
   }
@@ -282,7 +282,7 @@ void Session::acceptAll() {
       checkPrivateData(*event, index);
       openDevice(id->verbs);
       createLane(index, std::move(id));
-      checkErrno(startAccept(workers_.back().lane->id, connectParams(index)), "rdma_accept");
+      checkErrno(startAccept(workers_.back().lane->id.get(), connectParams(index)), "rdma_accept");
     } else if (event->type == RDMA_CM_EVENT_ESTABLISHED) {
       ++established;
       for (Worker& worker : workers_) {

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// kiwarp-limits: objects as large as the device says it can make, used to their limits.
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/cm.h"
+#include "common/error.h"
+#include "common/options.h"
+#include "common/pattern.h"
+#include "common/random.h"
+
+namespace kiwarp::vm {
+namespace {
+
+const char kUsage[] =
+    "kiwarp-limits --addr ADDR [--port N] [--huge] [--memory-percent N]\n"
+    "  --huge              also a Write and a Send of 2^31 octets\n"
+    "  --memory-percent N  how much of the memory goes into one MR (60)\n"
+    "Prints TAP.\n";
+
+constexpr uint64_t kPage = 4096;
+constexpr int kFull = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr seconds kLimit{60};
+constexpr seconds kHugeLimit{600};
+
+struct Settings {
+  std::string address;
+  uint64_t port = 18800, memory_percent = 60;
+  bool huge = false;
+};
+
+struct End {
+  Cq cq;
+  CmId id;
+  ibv_qp_cap cap{};
+};
+
+class Limits {
+ public:
+  explicit Limits(const Settings& settings);
+  int run();
+
+ private:
+  struct Pair {
+    End client, server;
+  };
+
+  void run(const std::string& name, const std::function<void()>& test);
+  void prepare(End* end, QpConfig config, int cqe);
+  Pair connect(const QpConfig& config, int cqe);
+  void await(ibv_cq* cq, uint64_t count, seconds limit, uint32_t last_length = UINT32_MAX);
+
+  void largestCq();
+  void largestQp();
+  void fullQueues();
+  void gatherSixteen();
+  void inlineMost();
+  void wholeMemory();
+  void hugeWrite();
+  void hugeSend();
+  void transfer(Pair& pair, ibv_wr_opcode opcode, ibv_sge sge, uint64_t address, uint32_t rkey,
+                seconds limit = kLimit);
+
+  Settings settings_;
+  EventChannel client_cm_, server_cm_;
+  CmId listener_, anchor_;
+  ibv_context* context_;
+  ibv_device_attr attr_;
+  Pd pd_;
+  unsigned number_ = 0, failed_ = 0;
+};
+
+Limits::Limits(const Settings& settings) : settings_(settings) {
+  const auto port = static_cast<uint16_t>(settings.port);
+  listener_ = server_cm_.listen(Address(settings.address, port), 16);
+  anchor_ = client_cm_.createId();
+  resolve(client_cm_, anchor_, Address(settings.address, port), Deadline(kLimit));
+  context_ = anchor_->verbs;
+  attr_ = queryDevice(context_);
+  pd_ = allocPd(context_);
+}
+
+void Limits::prepare(End* end, QpConfig config, int cqe) {
+  end->cq = createCq(context_, cqe);
+  config.pd = pd_.get();
+  config.send_cq = config.recv_cq = end->cq.get();
+  end->cap = createQp(end->id, config);
+}
+
+Limits::Pair Limits::connect(const QpConfig& config, int cqe) {
+  Pair pair;
+  const Deadline limit(kLimit);
+  pair.client.id = client_cm_.createId();
+  resolve(client_cm_, pair.client.id,
+          Address(settings_.address, static_cast<uint16_t>(settings_.port)), limit);
+  prepare(&pair.client, config, cqe);
+  checkErrno(startConnect(pair.client.id.get(), {}), "rdma_connect");
+  pair.server.id = CmId(server_cm_.expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id);
+  prepare(&pair.server, config, cqe);
+  checkErrno(startAccept(pair.server.id.get(), {}), "rdma_accept");
+  server_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
+  client_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
+  return pair;
+}
+
+void Limits::await(ibv_cq* cq, uint64_t count, seconds limit, uint32_t last_length) {
+  const Deadline deadline(limit);
+  for (uint64_t seen = 0; seen < count;) {
+    ibv_wc wc{};
+    const int n = ibv_poll_cq(cq, 1, &wc);
+    if (n < 0) fail("ibv_poll_cq failed");
+    if (n == 1) {
+      if (wc.status != IBV_WC_SUCCESS) fail("%s", describe(wc).c_str());
+      if (wc.wr_id != seen) {
+        fail("completion of %llu in place of %llu", static_cast<unsigned long long>(wc.wr_id),
+             static_cast<unsigned long long>(seen));
+      }
+      if (last_length != UINT32_MAX && seen + 1 == count && wc.byte_len != last_length) {
+        fail("byte_len %u in place of %u", wc.byte_len, last_length);
+      }
+      ++seen;
+      continue;
+    }
+    if (deadline.passed()) {
+      fail("%llu of %llu completions", static_cast<unsigned long long>(seen),
+           static_cast<unsigned long long>(count));
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void Limits::largestCq() { Cq cq = createCq(context_, attr_.max_cqe); }
+
+void Limits::largestQp() {
+  End end;
+  end.id = client_cm_.createId();
+  resolve(client_cm_, end.id, Address(settings_.address, static_cast<uint16_t>(settings_.port)),
+          Deadline(kLimit));
+  QpConfig config;
+  config.send_wr = config.recv_wr = static_cast<uint32_t>(attr_.max_qp_wr);
+  config.send_sge = config.recv_sge = static_cast<uint32_t>(attr_.max_sge);
+  config.inline_data = 256;
+  prepare(&end, config, 64);
+  if (end.cap.max_send_wr < 16384 || end.cap.max_recv_wr < 16384 || end.cap.max_send_sge < 16 ||
+      end.cap.max_recv_sge < 16 || end.cap.max_inline_data < 256) {
+    fail("granted %u send WRs, %u receive WRs, %u and %u SGEs, %u octets inline",
+         end.cap.max_send_wr, end.cap.max_recv_wr, end.cap.max_send_sge, end.cap.max_recv_sge,
+         end.cap.max_inline_data);
+  }
+}
+
+void Limits::fullQueues() {
+  constexpr uint32_t kWrs = 16384;
+  QpConfig config;
+  config.send_wr = config.recv_wr = kWrs;
+  config.signal_all = true;
+  Pair pair = connect(config, kWrs);
+  Memory inbox(kWrs * 8), source(kWrs * 8);
+  Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), kFull);
+  Mr source_mr = regMr(pd_.get(), source.data(), source.size(), 0);
+  std::vector<ibv_sge> sges(kWrs);
+  std::vector<ibv_recv_wr> receives(kWrs);
+  std::vector<ibv_send_wr> sends(kWrs);
+  std::vector<ibv_sge> send_sges(kWrs);
+  for (uint64_t i = 0; i < kWrs; ++i) {
+    std::memcpy(source.data() + i * 8, &i, 8);
+    sges[i] = {reinterpret_cast<uintptr_t>(inbox.data()) + i * 8, 8, inbox_mr->lkey};
+    receives[i] = {i, i + 1 < kWrs ? &receives[i + 1] : nullptr, &sges[i], 1};
+    send_sges[i] = {reinterpret_cast<uintptr_t>(source.data()) + i * 8, 8, source_mr->lkey};
+    sends[i] = {};
+    sends[i].wr_id = i;
+    sends[i].next = i + 1 < kWrs ? &sends[i + 1] : nullptr;
+    sends[i].sg_list = &send_sges[i];
+    sends[i].num_sge = 1;
+    sends[i].opcode = IBV_WR_SEND;
+  }
+  ibv_recv_wr* bad_receive = nullptr;
+  checkErrno(ibv_post_recv(pair.server.id->qp, receives.data(), &bad_receive), "ibv_post_recv");
+  ibv_send_wr* bad_send = nullptr;
+  checkErrno(ibv_post_send(pair.client.id->qp, sends.data(), &bad_send), "ibv_post_send");
+  await(pair.client.cq.get(), kWrs, kLimit);
+  await(pair.server.cq.get(), kWrs, kLimit);
+  if (auto bad = firstDifference(inbox.data(), source.data(), inbox.size())) {
+    fail("octet %zu of the %u messages is wrong", *bad, kWrs);
+  }
+}
+
+void Limits::transfer(Pair& pair, ibv_wr_opcode opcode, ibv_sge sge, uint64_t address,
+                      uint32_t rkey, seconds limit) {
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = opcode;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = address;
+  wr.wr.rdma.rkey = rkey;
+  ibv_send_wr* bad = nullptr;
+  checkErrno(ibv_post_send(pair.client.id->qp, &wr, &bad), "ibv_post_send");
+  await(pair.client.cq.get(), 1, limit);
+}
+
+void Limits::gatherSixteen() {
+  constexpr uint32_t kSges = 16, kEach = 1001;
+  QpConfig config;
+  config.send_sge = config.recv_sge = kSges;
+  Pair pair = connect(config, 64);
+  Memory source = makeOcean(1, kSges * 2 * kPage), inbox(kSges * kPage);
+  Mr source_mr = regMr(pd_.get(), source.data(), source.size(), 0);
+  Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_sge from[kSges], to[kSges];
+  std::vector<uint8_t> expected;
+  for (uint32_t i = 0; i < kSges; ++i) {
+    const size_t offset = (kSges - 1 - i) * 2 * kPage + 3000 + i;
+    from[i] = {reinterpret_cast<uintptr_t>(source.data()) + offset, kEach, source_mr->lkey};
+    expected.insert(expected.end(), source.data() + offset, source.data() + offset + kEach);
+    // Of other lengths than the pieces that come, the last one with the rest.
+    const uint32_t length = i + 1 < kSges ? 900 + i : kSges * kEach - 15 * 900 - 105;
+    to[i] = {reinterpret_cast<uintptr_t>(inbox.data()) + i * kPage + 7, length, inbox_mr->lkey};
+  }
+  ibv_recv_wr receive{0, nullptr, to, kSges};
+  ibv_recv_wr* bad_receive = nullptr;
+  checkErrno(ibv_post_recv(pair.server.id->qp, &receive, &bad_receive), "ibv_post_recv");
+  ibv_send_wr send{};
+  send.sg_list = from;
+  send.num_sge = kSges;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad_send = nullptr;
+  checkErrno(ibv_post_send(pair.client.id->qp, &send, &bad_send), "ibv_post_send");
+  await(pair.client.cq.get(), 1, kLimit);
+  await(pair.server.cq.get(), 1, kLimit, kSges * kEach);
+  size_t done = 0;
+  for (const ibv_sge& sge : to) {
+    if (std::memcmp(reinterpret_cast<void*>(sge.addr), expected.data() + done, sge.length) != 0) {
+      fail("the SGE after %zu octets is wrong", done);
+    }
+    done += sge.length;
+  }
+}
+
+void Limits::inlineMost() {
+  constexpr uint32_t kInline = 256;
+  QpConfig config;
+  config.inline_data = kInline;
+  Pair pair = connect(config, 64);
+  Memory inbox(kPage), expected = makeOcean(2, kPage);
+  Mr inbox_mr = regMr(pd_.get(), inbox.data(), kPage, kFull);
+  std::vector<uint8_t> data(expected.data(), expected.data() + kInline);
+  ibv_sge sge{reinterpret_cast<uintptr_t>(data.data()), kInline, 0};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+  wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(inbox.data());
+  wr.wr.rdma.rkey = inbox_mr->rkey;
+  ibv_send_wr* bad = nullptr;
+  checkErrno(ibv_post_send(pair.client.id->qp, &wr, &bad), "ibv_post_send");
+  std::fill(data.begin(), data.end(), 0);
+  await(pair.client.cq.get(), 1, kLimit);
+  // The Write has no completion here; a Read behind it sees it placed.
+  Memory back(kPage);
+  Mr back_mr = regMr(pd_.get(), back.data(), kPage, kFull);
+  transfer(pair, IBV_WR_RDMA_READ,
+           {reinterpret_cast<uintptr_t>(back.data()), kInline, back_mr->lkey},
+           reinterpret_cast<uintptr_t>(inbox.data()), inbox_mr->rkey);
+  if (firstDifference(back.data(), expected.data(), kInline)) fail("the octets differ");
+}
+
+void Limits::wholeMemory() {
+  struct sysinfo info {};
+  checkErrno(sysinfo(&info), "sysinfo");
+  const uint64_t free = static_cast<uint64_t>(info.freeram) * info.mem_unit;
+  const uint64_t size = free / 100 * settings_.memory_percent / kPage * kPage;
+  Memory memory(size);
+  const uint64_t iova = 0x7654'3000'0000'0000;
+  Mr mr = regMrIova(pd_.get(), memory.data(), size, iova, kFull | IBV_ACCESS_RELAXED_ORDERING);
+  std::printf("# one MR of %llu MiB\n", static_cast<unsigned long long>(size >> 20));
+  Pair pair = connect({}, 64);
+  Memory ocean = makeOcean(3, 3 * kPage), back(3 * kPage);
+  Mr ocean_mr = regMr(pd_.get(), ocean.data(), ocean.size(), kFull);
+  Mr back_mr = regMr(pd_.get(), back.data(), back.size(), kFull);
+  const auto ocean_address = reinterpret_cast<uintptr_t>(ocean.data());
+  const auto back_address = reinterpret_cast<uintptr_t>(back.data());
+  const uint32_t length = 2 * kPage + 17;
+  Rng rng(4);
+  std::vector<uint64_t> offsets = {0, size - length, size / 2 - 5};
+  for (int i = 0; i < 8; ++i) offsets.push_back(rng.below(size - length));
+  for (uint64_t offset : offsets) {
+    transfer(pair, IBV_WR_RDMA_WRITE, {ocean_address, length, ocean_mr->lkey}, iova + offset,
+             mr->rkey);
+    transfer(pair, IBV_WR_RDMA_READ, {back_address, length, back_mr->lkey}, iova + offset,
+             mr->rkey);
+    if (firstDifference(back.data(), ocean.data(), length) ||
+        firstDifference(memory.data() + offset, ocean.data(), length)) {
+      fail("the octets at offset %llu differ", static_cast<unsigned long long>(offset));
+    }
+  }
+  // The MR serves as a local buffer too, by its iova.
+  transfer(pair, IBV_WR_RDMA_WRITE, {iova + 1, kPage, mr->lkey}, back_address, back_mr->rkey);
+  transfer(pair, IBV_WR_RDMA_READ, {iova + size - kPage, kPage, mr->lkey}, ocean_address,
+           ocean_mr->rkey);
+  if (firstDifference(back.data(), memory.data() + 1, kPage) ||
+      firstDifference(memory.data() + size - kPage, ocean.data(), kPage)) {
+    fail("the octets of the local buffer differ");
+  }
+}
+
+// Address space of 2 GiB over a few pages of memory, mapped again and again.
+class Folded {
+ public:
+  static constexpr uint64_t kSize = uint64_t{1} << 31;
+  static constexpr uint64_t kPiece = 4 << 20;
+
+  Folded() : fd_(memfd_create("kiwarp-limits", MFD_CLOEXEC)) {
+    if (fd_ < 0) fail("memfd_create: %s", errnoName(errno).c_str());
+    checkErrno(ftruncate(fd_, kPiece), "ftruncate");
+    void* all = mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) fail("mmap: %s", errnoName(errno).c_str());
+    data_ = static_cast<uint8_t*>(all);
+    for (uint64_t at = 0; at < kSize; at += kPiece) {
+      if (mmap(data_ + at, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0) ==
+          MAP_FAILED) {
+        fail("mmap: %s", errnoName(errno).c_str());
+      }
+    }
+  }
+  ~Folded() {
+    munmap(data_, kSize);
+    close(fd_);
+  }
+  Folded(const Folded&) = delete;
+  Folded& operator=(const Folded&) = delete;
+  uint8_t* data() const { return data_; }
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(data_); }
+
+ private:
+  int fd_;
+  uint8_t* data_;
+};
+
+struct HugeBuffers {
+  explicit HugeBuffers(ibv_pd* pd) {
+    const Memory ocean = makeOcean(5, Folded::kPiece);
+    std::memcpy(source.data(), ocean.data(), Folded::kPiece);
+    source_mr = regMr(pd, source.data(), Folded::kSize, 0);
+    target_mr = regMr(pd, target.data(), Folded::kSize, kFull);
+  }
+  void check() const {
+    if (auto bad = firstDifference(target.data(), source.data(), Folded::kPiece)) {
+      fail("octet %zu differs", *bad);
+    }
+  }
+  Folded source, target;
+  Mr source_mr, target_mr;
+};
+
+void Limits::hugeWrite() {
+  HugeBuffers buffers(pd_.get());
+  Pair pair = connect({}, 64);
+  transfer(
+      pair, IBV_WR_RDMA_WRITE,
+      {buffers.source.address(), static_cast<uint32_t>(Folded::kSize), buffers.source_mr->lkey},
+      buffers.target.address(), buffers.target_mr->rkey, kHugeLimit);
+  // The Read behind it comes back only when the Write is placed.
+  Memory back(kPage);
+  Mr back_mr = regMr(pd_.get(), back.data(), kPage, kFull);
+  transfer(pair, IBV_WR_RDMA_READ,
+           {reinterpret_cast<uintptr_t>(back.data()), static_cast<uint32_t>(kPage), back_mr->lkey},
+           buffers.target.address() + Folded::kSize - kPage, buffers.target_mr->rkey, kHugeLimit);
+  buffers.check();
+}
+
+void Limits::hugeSend() {
+  HugeBuffers buffers(pd_.get());
+  Pair pair = connect({}, 64);
+  ibv_sge sge{buffers.target.address(), static_cast<uint32_t>(Folded::kSize),
+              buffers.target_mr->lkey};
+  ibv_recv_wr receive{0, nullptr, &sge, 1};
+  ibv_recv_wr* bad = nullptr;
+  checkErrno(ibv_post_recv(pair.server.id->qp, &receive, &bad), "ibv_post_recv");
+  transfer(
+      pair, IBV_WR_SEND,
+      {buffers.source.address(), static_cast<uint32_t>(Folded::kSize), buffers.source_mr->lkey}, 0,
+      0, kHugeLimit);
+  await(pair.server.cq.get(), 1, kLimit, static_cast<uint32_t>(Folded::kSize));
+  buffers.check();
+}
+
+void Limits::run(const std::string& name, const std::function<void()>& test) {
+  ++number_;
+  try {
+    test();
+    std::printf("ok %u - %s\n", number_, name.c_str());
+  } catch (const Failure& failure) {
+    ++failed_;
+    std::printf("not ok %u - %s # %s\n", number_, name.c_str(), failure.what());
+  }
+}
+
+int Limits::run() {
+  std::printf("1..%d\n", settings_.huge ? 8 : 6);
+  run("largest-cq", [this] { largestCq(); });
+  run("largest-qp", [this] { largestQp(); });
+  run("full-queues", [this] { fullQueues(); });
+  run("sixteen-sges", [this] { gatherSixteen(); });
+  run("most-inline-data", [this] { inlineMost(); });
+  run("whole-memory-in-one-mr", [this] { wholeMemory(); });
+  if (settings_.huge) {
+    run("write-of-2-gib", [this] { hugeWrite(); });
+    run("send-of-2-gib", [this] { hugeSend(); });
+  }
+  std::printf("%u passed, %u failed\n", number_ - failed_, failed_);
+  return failed_ == 0 ? 0 : 1;
+}
+
+void onAlarm(int) {
+  static const char kText[] = "not ok - stuck inside a call beyond every deadline\n";
+  [[maybe_unused]] ssize_t n = write(STDOUT_FILENO, kText, std::strlen(kText));
+  _exit(3);
+}
+
+}  // namespace
+}  // namespace kiwarp::vm
+
+int main(int argc, char** argv) {
+  using kiwarp::vm::kUsage;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  kiwarp::vm::Settings settings;
+  kiwarp::vm::Options options(kUsage);
+  options.text("--addr", &settings.address);
+  options.number("--port", &settings.port);
+  options.number("--memory-percent", &settings.memory_percent);
+  options.flag("--huge", &settings.huge);
+  try {
+    options.parse(argc, argv);
+    if (settings.address.empty()) options.misuse("--addr is needed");
+    std::signal(SIGALRM, kiwarp::vm::onAlarm);
+    alarm(settings.huge ? 2400 : 500);
+    kiwarp::vm::Limits limits(settings);
+    return limits.run();
+  } catch (const kiwarp::vm::Failure& failure) {
+    std::printf("Bail out! %s\n", failure.what());
+    return 1;
+  }
+}
