@@ -10,9 +10,9 @@ badinput=$TOP/build/host/tests/vm/kiwarp-badinput
 
 # A ping that goes on beside it all, on the same two devices.
 bystander() {
-	start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 100000 -V
+	LIMIT=1000 start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 100000 -V
 	wait_server bystander-server a 7199 || return
-	start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 100000 -V
+	LIMIT=1000 start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 100000 -V
 }
 
 undisturbed() {

@@ -41,7 +41,7 @@ nothing_held() {
 }
 
 flows=("ib_write_bw -b -s 65536 -D 60" "ib_read_bw -s 65536 -D 60" "ib_send_bw -b -s 4096 -D 60"
-	"ib_send_lat -s 64 -D 60" "ib_read_bw -e -q 4 -s 16384 -D 60")
+	"ib_send_lat -s 64 -D 60" "ib_read_bw -e -q 4 -s 16384 -n 1000000")
 
 kill_round() { # NUMBER
 	local flow victim=$(($1 % 3)) wait_ms=$((RANDOM % 1500))
@@ -65,9 +65,9 @@ kill_round() { # NUMBER
 
 kill_loop() {
 	local i
-	start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 1000000 -V
+	LIMIT=1000 start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 1000000 -V
 	wait_server bystander-server a 7199 || not_ok "the bystander starts"
-	start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 1000000 -V
+	LIMIT=1000 start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 1000000 -V
 	for ((i = 0; i < rounds; i++)); do
 		if ! kill_round $i >"$LOGS/kill-$i" 2>&1; then
 			not_ok "kill -9, round $i" "$LOGS/kill-$i"

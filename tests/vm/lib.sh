@@ -133,13 +133,14 @@ in_ns() {
 	fi
 }
 
-# start NAME NS COMMAND...: run in the background; its output goes to a log of its own.
+# start NAME NS COMMAND...: run in the background, for LIMIT seconds at most; its output goes to
+# a log of its own.
 start() {
 	local name=$1 ns=$2
 	shift 2
 	new_log "$name"
 	server_log=$log
-	in_ns "$ns" timeout -k 5 $((PATIENCE * 2)) "$@" >"$log" 2>&1 </dev/null &
+	in_ns "$ns" timeout -k 5 "${LIMIT:-$((PATIENCE * 2))}" "$@" >"$log" 2>&1 </dev/null &
 	jobs[$name]=$!
 }
 
