@@ -112,6 +112,20 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	return true;
 }
 
+/*
+ * More to come may be promised to TCP only if it will come without waiting
+ * for the peer: TCP holds the end of the queue back until then, and a peer
+ * that sees no end delays its acknowledgement. So there has to be room for
+ * another block like this one.
+ */
+static bool kw_tx_has_room(const struct kw_stream *s)
+{
+	const struct sock *sk = s->sock->sk;
+
+	return READ_ONCE(sk->sk_wmem_queued) + 2 * s->tx.out_len <
+	       READ_ONCE(sk->sk_sndbuf);
+}
+
 static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
@@ -121,7 +135,7 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 	if (s->state == KW_STREAM_DEAD || s->state == KW_STREAM_IDLE)
 		return KW_TX_STOPPED;
 	s->rx.mem = NULL;
-	if (s->tx.out_len && !kw_tx_push(s, kw_tx_more(s), &res))
+	if (s->tx.out_len && !kw_tx_push(s, false, &res))
 		return res;
 	do {
 		if (!sk_stream_memory_free(sk)) {
@@ -132,9 +146,8 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 		}
 		if (!kw_tx_build(s, &full))
 			return KW_TX_NOMEM;
-		/* More to come is promised only if it is certain. */
 		full = full && kw_tx_more(s);
-		if (!kw_tx_push(s, full, &res))
+		if (!kw_tx_push(s, full && kw_tx_has_room(s), &res))
 			return res;
 	} while (full);
 	return KW_TX_IDLE;
@@ -179,10 +192,16 @@ static bool kw_tx_claim(struct kw_stream *s)
 }
 
 /*
- * From a context that may not wait: only when nobody holds the socket, and
- * without waiting for its lock, since the caller may hold another stream's.
+ * Transmit as softirq does, under the socket's spin lock alone, if no process
+ * owns the socket. A process that owned it instead would be handed all that
+ * arrives meanwhile when it lets go, and while it works that off TCP counts
+ * the backlog as occupied buffer, closes the window, and has no occasion to
+ * say so when it is open again: a stall until the delayed acknowledgement.
+ *
+ * A context that may not wait only tries the lock, since its caller may hold
+ * another stream's.
  */
-static bool kw_tx_try(struct kw_stream *s)
+static bool kw_tx_try(struct kw_stream *s, bool wait)
 {
 	struct sock *sk = s->sock->sk;
 	bool done = false;
@@ -190,15 +209,28 @@ static bool kw_tx_try(struct kw_stream *s)
 	if (in_hardirq() || irqs_disabled())
 		return false;
 	local_bh_disable();
-	if (spin_trylock(&sk->sk_lock.slock)) {
-		if (!sock_owned_by_user(sk)) {
-			kw_tx_loop(s);
-			done = true;
-		}
-		spin_unlock(&sk->sk_lock.slock);
+	if (wait)
+		bh_lock_sock(sk);
+	else if (!spin_trylock(&sk->sk_lock.slock))
+		goto out;
+	if (!sock_owned_by_user(sk)) {
+		kw_tx_loop(s);
+		done = true;
 	}
+	bh_unlock_sock(sk);
+out:
 	local_bh_enable();
 	return done;
+}
+
+/* In process context somebody who owns the socket is waited for. */
+static void kw_tx_wait(struct kw_stream *s)
+{
+	if (kw_tx_try(s, true))
+		return;
+	lock_sock(s->sock->sk);
+	kw_tx_loop(s);
+	release_sock(s->sock->sk);
 }
 
 /**
@@ -220,12 +252,10 @@ void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
 		kw_tx_loop(s);
 		return;
 	case KW_KICK_SLEEP:
-		lock_sock(s->sock->sk);
-		kw_tx_loop(s);
-		release_sock(s->sock->sk);
+		kw_tx_wait(s);
 		return;
 	case KW_KICK_ATOMIC:
-		if (!kw_tx_try(s))
+		if (!kw_tx_try(s, false))
 			kw_stream_queue(s, &s->tx.work, 0);
 		return;
 	}
@@ -242,9 +272,7 @@ void kw_tx_work(struct work_struct *work)
 	struct kw_stream *s = container_of(to_delayed_work(work),
 					   struct kw_stream, tx.work);
 
-	lock_sock(s->sock->sk);
-	kw_tx_loop(s);
-	release_sock(s->sock->sk);
+	kw_tx_wait(s);
 }
 
 /**
