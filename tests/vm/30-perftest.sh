@@ -15,8 +15,7 @@ perf() {
 	local what=$1 rows=$2
 	shift 2
 	port=$((port + 1))
-	# A run that hangs must have said how far it came.
-	set -- stdbuf -oL "$@" -R -F -p $port
+	set -- "$@" -R -F -p $port
 	pair "$what" $port a b "$@" -- "$@" 10.1.0.1 || return
 	local seen
 	seen=$(grep -cE '^ *[0-9]+ +[0-9]+ +[0-9.]+ ' "$log")

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 port=18515
-rounds=${ROUNDS:-30}
+rounds=${ROUNDS:-20}
 
 # load NAME PROGRAM ARG...: traffic for a long time, from b to a; sets spid and cpid.
 load() {

@@ -134,13 +134,14 @@ in_ns() {
 }
 
 # start NAME NS COMMAND...: run in the background, for LIMIT seconds at most; its output goes to
-# a log of its own.
+# a log of its own, line by line: who is killed must have said how far it came.
 start() {
 	local name=$1 ns=$2
 	shift 2
 	new_log "$name"
 	server_log=$log
-	in_ns "$ns" timeout -k 5 "${LIMIT:-$((PATIENCE * 2))}" "$@" >"$log" 2>&1 </dev/null &
+	in_ns "$ns" timeout -k 5 "${LIMIT:-$((PATIENCE * 2))}" stdbuf -oL "$@" \
+		>"$log" 2>&1 </dev/null &
 	jobs[$name]=$!
 }
 
@@ -175,7 +176,7 @@ pair() {
 	local slog=$server_log
 	new_log "$what, client"
 	if wait_server "$what, server" "$server_ns" "$port"; then
-		in_ns "$client_ns" timeout -k 5 "$PATIENCE" "$@" >"$log" 2>&1 </dev/null
+		in_ns "$client_ns" timeout -k 5 "$PATIENCE" stdbuf -oL "$@" >"$log" 2>&1 </dev/null
 		rc=$?
 	else
 		echo "the server does not listen on port $port" >"$log"
