@@ -11,6 +11,14 @@
 #include "stream/teardown.h"
 #include "stream/tx.h"
 
+/*
+ * RFC 5044 section 7.1.2: the responder sends nothing before the initiator's
+ * first FPDU. Peers without the peer-to-peer model (siw, revision 1) have
+ * consumers that let the responder speak first all the same; they are long in
+ * FPDU mode when this time has passed, and would wait for ever.
+ */
+#define KW_GATE_GRACE	(HZ / 5)
+
 /**
  * kw_stream_init() - prepare a stream that has no connection
  * @s: stream
@@ -134,6 +142,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	if (sk->sk_err || sk->sk_state == TCP_CLOSE)
 		kw_end_state_change(sk);
 	kw_stream_kick(s, KW_KICK_LOCKED);
+	if (s->tx.gate)
+		kw_stream_queue(s, &s->end_work, KW_GATE_GRACE);
 	release_sock(sk);
 	return 0;
 }

@@ -271,6 +271,9 @@ static void kw_end_finish(struct kw_stream *s)
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
  *
+ * Also ends a responder's wait for the initiator's first FPDU: see
+ * kw_stream_start().
+ *
  * Context: process. After the last step the owner, and with it the stream,
  * may be gone.
  */
@@ -282,6 +285,10 @@ void kw_end_work(struct work_struct *work)
 	enum kw_end_step step;
 
 	lock_sock(sk);
+	if (s->state == KW_STREAM_OPEN && s->tx.gate) {
+		s->tx.gate = false;
+		kw_stream_kick(s, KW_KICK_LOCKED);
+	}
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;
