@@ -2,37 +2,62 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # Processes killed at any point, interfaces removed, devices deleted and the module unloaded
-# under load: whoever lives on learns it, nothing hangs, nothing is left.
+# under load: whoever lives on learns it and ends, nothing hangs, nothing is left.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-port=18515
-rounds=${ROUNDS:-20}
+traffic=$TOP/build/host/tests/vm/kiwarp-killtest
+port=18700
+rounds=${ROUNDS:-30}
+LIMIT=600
+# What kiwarp-killtest says with its exit code.
+all_came_back=0 device_went=5
 
-# load NAME PROGRAM ARG...: traffic for a long time, from b to a; sets spid and cpid.
+# load NAME: mixed traffic without end on four connections, from b to a. Sets spid and cpid, the
+# two programs, and slog and clog, what they say.
 load() {
-	local name=$1
-	shift
 	port=$((port + 1))
-	start "$name server" a "$@" -R -F -p $port
-	spid=$(child_of "${jobs["$name server"]}")
-	wait_server "$name server" a $port || return
-	start "$name client" b "$@" -R -F -p $port 10.1.0.1
-	cpid=$(child_of "${jobs["$name client"]}")
+	start "$1 server" a "$traffic" --server 10.1.0.1 --port $port
+	slog=$server_log
+	wait_server "$1 server" a $port || return
+	start "$1 client" b "$traffic" --client 10.1.0.1 --port $port
+	clog=$server_log
+	spid=$(pgrep -f "^$traffic --server .* $port$")
+	cpid=''
+	until_true 10 client_runs || return
 }
 
-# The program itself, under the timeout that guards it.
-child_of() {
-	local pid=$1 child
-	until_true 10 pgrep -P "$pid"
-	while child=$(pgrep -P "$pid"); do pid=$child; done
-	echo "$pid"
+client_runs() { cpid=$(pgrep -f "^$traffic --client .* $port$"); }
+
+flowing() { grep -q flowing "$slog" && grep -q flowing "$clog"; }
+
+# ends NAME CODE: the program ends by itself, in time, with that exit code.
+ends() {
+	local rc
+	until_true 30 gone "${jobs[$1]}" || { echo "$1 does not end"; return 1; }
+	await "$1"
+	rc=$?
+	[ $rc = "$2" ] || { echo "$1: exit code $rc, not $2"; return 1; }
 }
 
-both_gone() { gone "${jobs["$1 server"]}" && gone "${jobs["$1 client"]}"; }
-
-forget() {
-	unset "jobs[$1 server]" "jobs[$1 client]"
+# One of the two dies; the other gets every work request back and ends.
+kill_round() { # NUMBER
+	local name="kill $1" ms=$((RANDOM % 2000)) victim=client survivor=server pid log
+	load "$name" || { echo "no load"; return 1; }
+	# Half of the rounds hit the set-up, where there may be nothing yet to come back.
+	[ $(($1 % 2)) = 0 ] || until_true 30 flowing || { echo "nothing flows"; return 1; }
+	sleep "$((ms / 1000)).$(printf '%03d' $((ms % 1000)))"
+	pid=$cpid log=$slog
+	[ $(($1 / 2 % 2)) = 0 ] || { victim=server survivor=client pid=$spid log=$clog; }
+	kill -9 "$pid"
+	until_true 20 gone "${jobs["$name $victim"]}" || { echo "the $victim does not die"; return 1; }
+	unset "jobs[$name $victim]"
+	echo "round $1: $victim killed after $ms ms"
+	if grep -q flowing "$log"; then
+		ends "$name $survivor" $all_came_back
+	else
+		stop "$name $survivor"
+	fi
 }
 
 # Nothing that user space made is left on any device: ctx 0, pd 0, cq 0, ...
@@ -40,68 +65,47 @@ nothing_held() {
 	! rdma resource show | grep -qE '(pd|cq|qp|cm_id|mr|ctx|srq) [1-9]'
 }
 
-flows=("ib_write_bw -b -s 65536 -D 60" "ib_read_bw -s 65536 -D 60" "ib_send_bw -b -s 4096 -D 60"
-	"ib_send_lat -s 64 -D 60" "ib_read_bw -e -q 4 -s 16384 -n 1000000")
+no_traffic() { ! pgrep -f "^$traffic"; }
 
-kill_round() { # NUMBER
-	local flow victim=$(($1 % 3)) wait_ms=$((RANDOM % 1500))
-	read -ra flow <<<"${flows[$1 % ${#flows[@]}]}"
-	load "kill $1" "${flow[@]}" || { note "round $1: ${flow[*]} does not start"; return 1; }
-	sleep "$((wait_ms / 1000)).$(printf '%03d' $((wait_ms % 1000)))"
-	case $victim in
-	0) kill -9 "$cpid" ;;
-	1) kill -9 "$spid" ;;
-	2) kill -9 "$cpid" "$spid" ;;
-	esac
-	# perftest polls for completions that never come on some paths: the other side is killed
-	# too once it has had its time to see the connection go.
-	until_true 3 both_gone "kill $1" || kill -9 "$cpid" "$spid" 2>/dev/null
-	if ! until_true 20 both_gone "kill $1"; then
-		note "round $1: ${flow[*]}, victim $victim after $wait_ms ms: a process does not die"
-		return 1
-	fi
-	forget "kill $1"
+rping_works() { # WHERE
+	pair "rping $1" 7174 a b rping -s -a 10.1.0.1 -C 5 -V -- rping -c -a 10.1.0.1 -C 5 -V
 }
 
 kill_loop() {
-	local i
-	LIMIT=1000 start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 1000000 -V
+	local i bad=0
+	start bystander-server a rping -s -a 10.1.0.1 -p 7199 -C 1000000 -V
 	wait_server bystander-server a 7199 || not_ok "the bystander starts"
-	LIMIT=1000 start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 1000000 -V
+	start bystander-client b rping -c -a 10.1.0.1 -p 7199 -C 1000000 -V
 	for ((i = 0; i < rounds; i++)); do
 		if ! kill_round $i >"$LOGS/kill-$i" 2>&1; then
+			bad=$((bad + 1))
 			not_ok "kill -9, round $i" "$LOGS/kill-$i"
+			pkill -9 -f "^$traffic"
 		fi
 	done
-	if gone "${jobs[bystander-client]}" || gone "${jobs[bystander-server]}"; then
-		not_ok "$rounds processes killed beside it, another connection lives"
-	else
-		ok "$rounds processes killed beside it, another connection lives"
-	fi
+	[ $bad -gt 0 ] || ok "$rounds times kill -9: the survivor gets all its work back and ends"
+	check "all killed processes are gone" until_true 20 no_traffic
+	check "the bystander has not noticed" undisturbed
 	stop bystander-client
 	stop bystander-server
 	check "all that they held is free" until_true 20 nothing_held
-	pair "rping after the killing" 7174 a b rping -s -a 10.1.0.1 -C 5 -V -- \
-		rping -c -a 10.1.0.1 -C 5 -V
+	rping_works "after the killing"
 }
 
-# under_load WHAT COMMAND...: with traffic of three kinds running, COMMAND succeeds, and the
-# programs end.
+undisturbed() {
+	! gone "${jobs[bystander-client]}" && ! gone "${jobs[bystander-server]}"
+}
+
+# under_load WHAT SERVER_CODE CLIENT_CODE COMMAND...: with traffic flowing, COMMAND succeeds, and
+# both programs end, saying so.
 under_load() {
-	local what=$1 i
-	shift
-	for i in 0 1 2; do
-		read -ra flow <<<"${flows[i]}"
-		load "flow$i" "${flow[@]}" || not_ok "$what: ${flow[*]} starts"
-	done
-	sleep 1
-	check "$what" timeout 60 "$@"
-	for i in 0 1 2; do
-		until_true 5 both_gone "flow$i" || note "$what: ${flows[i]} polls on, and is killed"
-		pkill -9 -f "^${flows[i]}" 2>/dev/null
-		check "$what: ${flows[i]} can end" until_true 30 both_gone "flow$i"
-		forget "flow$i"
-	done
+	local what=$1 scode=$2 ccode=$3
+	shift 3
+	load busy || not_ok "$what: the load starts"
+	until_true 30 flowing || not_ok "$what: traffic flows" "$clog"
+	check "$what" "$@"
+	check "$what: the server learns it" ends "busy server" "$scode" || cat "$slog"
+	check "$what: the client learns it" ends "busy client" "$ccode" || cat "$clog"
 }
 
 no_device() { ! rdma link show | grep -q "link $1/"; }
@@ -109,25 +113,25 @@ no_device() { ! rdma link show | grep -q "link $1/"; }
 setup_pair
 kill_loop
 
-under_load "rdma link delete under load" rdma link delete da
+under_load "rdma link delete under load" $device_went $all_came_back rdma link delete da
 check "the device is gone" until_true 10 no_device da
 link_add da a va || not_ok "the device comes back"
 until_true 10 active da || not_ok "its port is active"
-pair "rping over the new device" 7174 a b rping -s -a 10.1.0.1 -C 5 -V -- rping -c -a 10.1.0.1 -C 5 -V
+rping_works "over the new device"
 
-under_load "interface removed under load" ip -n a link del va
+under_load "interface removed under load" $device_went $device_went ip -n a link del va
 check "both devices are gone" until_true 20 no_devices
 ip netns del a
 ip netns del b
 add_pair
-pair "rping over a new pair" 7174 a b rping -s -a 10.1.0.1 -C 5 -V -- rping -c -a 10.1.0.1 -C 5 -V
+rping_works "over a new pair"
 
-load busy ib_write_bw -s 65536 -D 60
-sleep 1
+load busy
+until_true 30 flowing || not_ok "traffic flows" "$clog"
 check_fails "rmmod is refused while programs hold the device" 'in use' rmmod "$DEV_TYPE"
-check "they run on" test -d "/proc/$cpid"
+check "they run on" kill -0 "$cpid" "$spid"
 kill -9 "$cpid" "$spid"
 check "rmmod as soon as they were killed" until_true 20 rmmod "$DEV_TYPE"
-forget busy
+unset "jobs[busy server]" "jobs[busy client]"
 check "no device is left" no_devices
 finish
