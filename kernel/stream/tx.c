@@ -17,8 +17,13 @@
 #include "stream/teardown.h"
 #include "stream/tx.h"
 
-/* The least that a page block must still have to be built in. */
-#define KW_TX_FRAG_MIN	4096
+/*
+ * What a page block must still have to be built in: room for an FPDU of the
+ * EMSS, within these limits. The EMSS can be as small as 48 (a removed
+ * interface leaves such a route), but no FPDU is cut below KW_TX_ROOM_MIN.
+ */
+#define KW_TX_FRAG_MIN	512
+#define KW_TX_FRAG_MAX	4096
 
 enum kw_tx_result {
 	KW_TX_IDLE,		/* nothing to send */
@@ -83,7 +88,8 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	u32 start, want, fpdus = 0;
 	struct kw_chunk ch;
 
-	want = min_t(u32, tcp_sk(sk)->mss_cache + 64, KW_TX_FRAG_MIN);
+	want = clamp_t(u32, tcp_sk(sk)->mss_cache + 64, KW_TX_FRAG_MIN,
+		       KW_TX_FRAG_MAX);
 	if (!skb_page_frag_refill(want, &tx->frag, GFP_ATOMIC | __GFP_NOWARN))
 		return false;
 	start = tx->frag.offset;
@@ -145,6 +151,8 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 			return KW_TX_BLOCKED;
 		}
 		if (!kw_tx_build(s, &full))
+			return KW_TX_NOMEM;
+		if (WARN_ON_ONCE(full && !s->tx.out_len))
 			return KW_TX_NOMEM;
 		full = full && kw_tx_more(s);
 		if (!kw_tx_push(s, full && kw_tx_has_room(s), &res))
