@@ -42,6 +42,8 @@ enum kw_rtr {
 /**
  * struct kw_stream_params - what MPA start-up settled
  * @crc: CRC32C is generated and checked
+ * @tx_markers: the peer's M bit: markers go into what this side sends
+ * @rx_markers: this side's M bit: markers are in what the peer sends
  * @initiator: this side sent the MPA request
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
  *	the responder before it sends anything
@@ -53,6 +55,8 @@ enum kw_rtr {
  */
 struct kw_stream_params {
 	bool crc;
+	bool tx_markers;
+	bool rx_markers;
 	bool initiator;
 	enum kw_rtr rtr;
 	u32 ird;
