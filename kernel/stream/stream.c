@@ -19,6 +19,13 @@
  */
 #define KW_GATE_GRACE	(HZ / 5)
 
+/*
+ * siw looks for an RTR only after its reply has left, and does not see one
+ * that came before; its consumer then waits for data that may never come. A
+ * zero-length Write changes nothing, so a second one does no harm.
+ */
+#define KW_RTR_REPEAT	(HZ / 20)
+
 /**
  * kw_stream_init() - prepare a stream that has no connection
  * @s: stream
@@ -144,6 +151,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	kw_stream_kick(s, KW_KICK_LOCKED);
 	if (s->tx.gate)
 		kw_stream_queue(s, &s->end_work, KW_GATE_GRACE);
+	else if (kw_stream_rtr_repeats(s))
+		kw_stream_queue(s, &s->end_work, KW_RTR_REPEAT);
 	release_sock(sk);
 	return 0;
 }

@@ -283,6 +283,12 @@ struct kw_stream {
 	void (*save_error_report)(struct sock *sk);
 };
 
+/* A zero-length Write alone can be sent again: it uses up nothing. */
+static inline bool kw_stream_rtr_repeats(const struct kw_stream *s)
+{
+	return s->p.initiator && s->p.rtr == KW_RTR_WRITE;
+}
+
 /* What kw_stream_kick() may do to transmit. */
 enum kw_kick {
 	KW_KICK_SLEEP,		/* process context: wait for the socket lock */

@@ -267,12 +267,26 @@ static void kw_end_finish(struct kw_stream *s)
 	kw_own_ended(s);
 }
 
+/*
+ * The peer's first FPDU has not come in the time that kw_stream_start() gave
+ * it: a responder waits no longer for leave to send, an initiator repeats an
+ * RTR that may have been missed.
+ */
+static void kw_end_first_wait(struct kw_stream *s)
+{
+	if (s->state != KW_STREAM_OPEN || s->rx.started || s->abort)
+		return;
+	s->tx.gate = false;
+	if (kw_stream_rtr_repeats(s))
+		s->tx.rtr_pending = true;
+	kw_stream_kick(s, KW_KICK_LOCKED);
+}
+
 /**
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
  *
- * Also ends a responder's wait for the initiator's first FPDU: see
- * kw_stream_start().
+ * Also ends the wait for the peer's first FPDU: see kw_stream_start().
  *
  * Context: process. After the last step the owner, and with it the stream,
  * may be gone.
@@ -285,10 +299,7 @@ void kw_end_work(struct work_struct *work)
 	enum kw_end_step step;
 
 	lock_sock(sk);
-	if (s->state == KW_STREAM_OPEN && s->tx.gate) {
-		s->tx.gate = false;
-		kw_stream_kick(s, KW_KICK_LOCKED);
-	}
+	kw_end_first_wait(s);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;
