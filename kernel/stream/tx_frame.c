@@ -51,9 +51,11 @@ static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
 static int kw_fpdu_payload(struct kw_chunk *ch, u32 hdr_len, u32 want)
 {
 	u32 overhead = KW_FPDU_OVERHEAD + hdr_len;
-	u32 whole = kw_fpdu_len(hdr_len + want);
-	u32 fit;
+	u32 whole, fit;
 
+	/* A message may have 2^32-1 octets: not to overflow with headers. */
+	want = min_t(u32, want, KW_MULPDU_MAX - hdr_len);
+	whole = kw_fpdu_len(hdr_len + want);
 	if (whole <= ch->room && whole <= ch->left)
 		return want;
 	if (ch->room < KW_TX_ROOM_MIN) {
