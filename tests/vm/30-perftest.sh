@@ -37,18 +37,19 @@ all=23
 # Events are for completions, and nobody gets one for being written to: perftest has -e for
 # send and read alone.
 bandwidth() {
-	local verb=$1 bw=ib_$1_bw
+	local verb=$1 bw=ib_$1_bw few=5
+	[ "$verb" != send ] || few=11
 	perf "$bw, polling" 1 "$bw" -s 65536 -n 201
-	perf "$bw, all sizes" $all "$bw" -a -n 11 -t 11
+	perf "$bw, all sizes" $all "$bw" -a -n $few -t $few
 	perf "$bw, small messages" 1 "$bw" -s 64 -n 2000
 	perf "$bw, both directions" 1 "$bw" -b -s 65536 -n 101
-	perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 11 -t 11
+	perf "$bw, both directions, all sizes" $all "$bw" -b -a -n $few -t $few
 	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 41 -t 16
 	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 -n 21 -t 16
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
 	[ "$verb" != write ] || return 0
 	perf "$bw, events" 1 "$bw" -e -s 65536 -n 201
-	perf "$bw, events, all sizes" $all "$bw" -e -a -n 11 -t 11
+	perf "$bw, events, all sizes" $all "$bw" -e -a -n $few -t $few
 	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 -n 101
 	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 -n 41 -t 16
 }
