@@ -25,33 +25,54 @@ perf() {
 # Every power of two from 2 to 2^23.
 all=23
 
-# On iWARP, ib_send_bw keeps a window of as many messages as the receive queue holds, which its
-# server opens again by RDMA Writes into the client's memory. A client that sleeps on events
-# (-e) does not notice those: once the window is closed and its own sends have completed, it
-# waits for ever, on any device, siw among them. The receive queue holds min(512, iterations)
-# messages, rounded up to an even number: an odd count under 512 never closes the window.
-# Between the sizes of -a the client sets the window back after a handshake on another
-# connection, which an RDMA Write for one of the last messages of a size might miss: of 11
-# messages the eighth is the last to cause one.
+# On iWARP, ib_send_bw lets its client send only as many messages ahead as the server's receive
+# queue holds; the server opens that window again by RDMA Writes of its count into the client's
+# memory, the last one for the last message. Two ways to wait for ever come with it, on any
+# device, siw among them, and both are perftest's:
+# - A client that sleeps on events (-e) does not notice being written to: once the window is
+#   closed and its own sends have completed, nothing wakes it. With an odd number of messages
+#   under 512 the receive queue gets one place more than that, and the window never closes.
+# - Between the sizes of -a the client sets its copy of the count back after a handshake on
+#   another connection, which may overtake the last Write of the size before: that a Write has
+#   completed says nothing of the peer's memory on iWARP. The window then appears to be closed
+#   beyond all counts. So messages of each size get a run of their own.
+send_sizes() { # WHAT STEP ARG...
+	local what=$1 step=$2 power
+	shift 2
+	for ((power = 1; power <= all; power += step)); do
+		perf "ib_send_bw$what, 2^$power octets" 1 ib_send_bw "$@" -s $((1 << power)) -n 11
+	done
+}
 
-# Events are for completions, and nobody gets one for being written to: perftest has -e for
-# send and read alone.
 bandwidth() {
-	local verb=$1 bw=ib_$1_bw few=5
-	[ "$verb" != send ] || few=11
+	local verb=$1 bw=ib_$1_bw
 	perf "$bw, polling" 1 "$bw" -s 65536 -n 201
-	perf "$bw, all sizes" $all "$bw" -a -n $few -t $few
 	perf "$bw, small messages" 1 "$bw" -s 64 -n 2000
 	perf "$bw, both directions" 1 "$bw" -b -s 65536 -n 101
-	perf "$bw, both directions, all sizes" $all "$bw" -b -a -n $few -t $few
 	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 41 -t 16
 	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 -n 21 -t 16
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
-	[ "$verb" != write ] || return 0
+	if [ "$verb" = send ]; then
+		send_sizes "" 1
+		send_sizes ", both directions" 4 -b
+	else
+		perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5
+		perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5
+	fi
+}
+
+# Events are for completions, and nobody gets one for being written to: perftest has -e for
+# send and read alone.
+bandwidth_events() {
+	local verb=$1 bw=ib_$1_bw
 	perf "$bw, events" 1 "$bw" -e -s 65536 -n 201
-	perf "$bw, events, all sizes" $all "$bw" -e -a -n $few -t $few
 	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 -n 101
 	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 -n 41 -t 16
+	if [ "$verb" = send ]; then
+		send_sizes ", events" 2 -e
+	else
+		perf "$bw, events, all sizes" $all "$bw" -e -a -n 5 -t 5
+	fi
 }
 
 latency() {
@@ -66,6 +87,7 @@ latency() {
 setup_pair
 for verb in ${VERBS:-write read send}; do
 	bandwidth "$verb"
+	[ "$verb" = write ] || bandwidth_events "$verb"
 	latency "$verb"
 done
 teardown_pair

@@ -35,7 +35,7 @@ verifier() { # WHO SERVER_NS CLIENT_NS ARG...
 }
 
 one_way() { # WHO SERVER_NS CLIENT_NS
-	local who=$1 sns=$2 cns=$3 addr verb
+	local who=$1 sns=$2 cns=$3 addr verb size
 	addr=$(address "$2")
 	pair "$who: rping" 7174 "$sns" "$cns" rping -s -a "$addr" -C 20 -V -- \
 		rping -c -a "$addr" -C 20 -V
@@ -47,12 +47,17 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 		ucmatose -s "$addr" -c 5 -C 10
 	pair "$who: rstream" 7471 "$sns" "$cns" rstream -f ip -b "$addr" -S 16384 -C 20 -T v -- \
 		rstream -f ip -s "$addr" -S 16384 -C 20 -T v
-	# Not ib_send_bw -b: it does not end between two siw devices either. The verifier goes both
-	# ways at once.
 	for verb in write read send; do
 		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 101
-		perf "$who" "$sns" "$cns" ib_${verb}_bw -a -n 11 -t 11
 		perf "$who" "$sns" "$cns" ib_${verb}_lat -s 64 -n 100
+	done
+	for verb in write read; do
+		perf "$who" "$sns" "$cns" ib_${verb}_bw -a -n 5 -t 5
+	done
+	# Not -a: see 30-perftest.sh. Not -b: that does not end between two siw devices either; the
+	# verifier goes both ways at once.
+	for size in 2 1024 1048576; do
+		perf "$who" "$sns" "$cns" ib_send_bw -s $size -n 11
 	done
 	verifier "$who" "$sns" "$cns" --ops 3000 --max-size 256k --seed 1
 	verifier "$who" "$sns" "$cns" --ops 10000 --max-size 16k --seed 2
