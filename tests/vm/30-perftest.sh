@@ -3,7 +3,7 @@
 #
 # perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
 # events, all sizes, both directions, 1 and 16 queue pairs.
-# shellcheck source=lib.sh
+# shellcheck source=lib.sh disable=SC2046
 . "$(dirname "$0")/lib.sh"
 
 port=18515
@@ -27,8 +27,8 @@ all=23
 
 # On iWARP, ib_send_bw lets its client send only as many messages ahead as the server's receive
 # queue holds; the server opens that window again by RDMA Writes of its count into the client's
-# memory, the last one for the last message. Two ways to wait for ever come with it, on any
-# device, siw among them, and both are perftest's:
+# memory, the last one for the last message. Several ways to wait for ever come with it, on any
+# device, siw among them, and all are perftest's:
 # - A client that sleeps on events (-e) does not notice being written to: once the window is
 #   closed and its own sends have completed, nothing wakes it. With an odd number of messages
 #   under 512 the receive queue gets one place more than that, and the window never closes.
@@ -36,11 +36,20 @@ all=23
 #   another connection, which may overtake the last Write of the size before: that a Write has
 #   completed says nothing of the peer's memory on iWARP. The window then appears to be closed
 #   beyond all counts. So messages of each size get a run of their own.
+# - In both directions at once (-b), whoever has to send a count first waits until its own sends
+#   leave room for one, and reckons with a full batch of completions (-Q) for the last, shorter
+#   one: more completed than sent is no room at all. So one batch (whole) has all.
+# - A sleeper takes 16 completions for an event, and does not look again before the next. Batches
+#   that are whole see to that too: there are no more completions than queue pairs.
+whole() { # MESSAGES
+	printf -- '-n %d -t %d -Q %d' "$1" "$1" "$1"
+}
+
 send_sizes() { # WHAT STEP ARG...
 	local what=$1 step=$2 power
 	shift 2
 	for ((power = 1; power <= all; power += step)); do
-		perf "ib_send_bw$what, 2^$power octets" 1 ib_send_bw "$@" -s $((1 << power)) -n 11
+		perf "ib_send_bw$what, 2^$power octets" 1 ib_send_bw "$@" -s $((1 << power)) $(whole 11)
 	done
 }
 
@@ -48,9 +57,9 @@ bandwidth() {
 	local verb=$1 bw=ib_$1_bw
 	perf "$bw, polling" 1 "$bw" -s 65536 -n 201
 	perf "$bw, small messages" 1 "$bw" -s 64 -n 2000
-	perf "$bw, both directions" 1 "$bw" -b -s 65536 -n 101
+	perf "$bw, both directions" 1 "$bw" -b -s 65536 $(whole 101)
 	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 41 -t 16
-	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 -n 21 -t 16
+	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 $(whole 21)
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
 	if [ "$verb" = send ]; then
 		send_sizes "" 1
@@ -66,8 +75,8 @@ bandwidth() {
 bandwidth_events() {
 	local verb=$1 bw=ib_$1_bw
 	perf "$bw, events" 1 "$bw" -e -s 65536 -n 201
-	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 -n 101
-	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 -n 41 -t 16
+	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 $(whole 101)
+	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 $(whole 41)
 	if [ "$verb" = send ]; then
 		send_sizes ", events" 2 -e
 	else
