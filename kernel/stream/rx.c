@@ -191,6 +191,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 		return false;
 	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
 	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
 	if (rv)
 		kw_rx_error(s, rv, &seg);
 	kw_stage_free(s);
