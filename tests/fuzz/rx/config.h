@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include "../shim/shim.h"
+
+namespace rx {
+
+// The fuzzer's octets, one after the other; zeros when they are used up.
+class Input {
+ public:
+  Input(const u8* p, size_t n) : p_(p), left_(n) {}
+  u8 next() {
+    if (left_ == 0) return 0;
+    left_--;
+    return *p_++;
+  }
+  bool empty() const { return left_ == 0; }
+  shim::Octets rest() { return {p_, p_ + left_}; }
+
+ private:
+  const u8* p_;
+  size_t left_;
+};
+
+enum class End : u8 { kFin, kReset, kAbort, kClose };
+
+// What one run is about: the input's first octets.
+struct Config {
+  bool crc, initiator, rx_markers, tx_markers;
+  bool raw;      // the stream is the input as it is, not records of FPDUs
+  bool blocked;  // nothing can be sent while the stream arrives
+  End end;
+  u8 rtr;
+  u32 access;  // of the queue pair
+  u32 ird, ord;
+  unsigned recvs;  // receives posted
+  unsigned reads;  // RDMA Reads posted
+  bool sends;      // a Send and a Write are posted, too
+  int rcvbuf;
+  u32 seq;        // of the first octet
+  u32 cuts;       // seed of how the stream is cut into pieces
+  unsigned fail;  // which allocation fails
+
+  explicit Config(Input& in) {
+    const u8 a = in.next(), b = in.next(), c = in.next(), d = in.next();
+    crc = (a & 1) != 0;
+    initiator = (a & 2) != 0;
+    raw = (a & 4) != 0;
+    blocked = (a & 8) != 0;
+    rx_markers = false;
+    tx_markers = false;
+    end = static_cast<End>(a >> 6);
+    rtr = b & 3;
+    sends = (b & 4) != 0;
+    static constexpr u32 kDepth[] = {0, 1, 3, 255};
+    ird = kDepth[b >> 3 & 3];
+    ord = kDepth[b >> 5 & 3];
+    access = (b & 0x80) != 0 ? 0 : IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+    // Start-up sees to it that a Read can be sent when a Read is the RTR.
+    if (rtr == 3 && initiator && ord == 0) ord = 1;
+    recvs = c & 7;
+    reads = c >> 3 & 7;
+    static constexpr int kRcvbuf[] = {1 << 20, 65536, 16384, 2304};
+    rcvbuf = kRcvbuf[c >> 6];
+    seq = (d & 1) != 0 ? 0xffffff80U : 0x1000U;
+    fail = d >> 1 & 7;
+    cuts = static_cast<u32>(in.next() << 8) | d;
+  }
+};
+
+}  // namespace rx

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "owner.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "../check.h"
+
+namespace rx {
+namespace {
+
+constexpr u32 kRights = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+const char kPd = 0, kAnotherPd = 0;
+
+struct Layout {
+  u32 access;
+  const void* pd;
+  u64 base;
+  std::vector<u32> extents;
+};
+
+const std::array<Layout, kRegions> kLayouts = {{
+    {kRights, &kPd, 0x10000, {512}},
+    {IB_ACCESS_REMOTE_READ, &kPd, 0x20000, {256}},
+    {IB_ACCESS_LOCAL_WRITE, &kPd, 0x30000, {1024}},
+    {kRights, &kAnotherPd, 0x40000, {128}},
+    {kRights, &kPd, 0, {64, 100, 348}},
+    {kRights, &kPd, ~u64{0} - 255, {255}},
+    {IB_ACCESS_LOCAL_WRITE, &kPd, 0x50000, {7, 249, 256}},
+    {kRights, &kPd, 0x60000, {1500, 1000}},
+}};
+
+bool writable(u8 region) {
+  return (kLayouts[region].access & (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE)) != 0 &&
+         kLayouts[region].pd == &kPd;
+}
+
+// Each extent is an allocation of its own, so that ASan sees a step across its ends.
+struct Arena {
+  std::array<std::vector<kw_extent>, kRegions> extents;
+
+  Arena() {
+    for (u8 r = 0; r < kRegions; r++) {
+      u64 off = 0;
+      for (u32 len : kLayouts[r].extents) {
+        extents[r].push_back({off, static_cast<u8*>(std::malloc(len))});
+        off += len;
+      }
+    }
+  }
+  ~Arena() {
+    for (auto& region : extents)
+      for (auto& e : region) std::free(e.va);
+  }
+
+  template <typename F>
+  void each(F f) {
+    for (u8 r = 0; r < kRegions; r++)
+      for (size_t i = 0; i < extents[r].size(); i++) f(r, extents[r][i].va, kLayouts[r].extents[i]);
+  }
+};
+
+Arena& arena() {
+  static Arena a;
+  return a;
+}
+
+u8 initial(u8 region) { return static_cast<u8>(0xa0 + region); }
+
+Owner* current = nullptr;
+
+// Buffers of posted receives: [count] of SGEs, a different list for each of the first eight.
+kw_recv receive(unsigned i) {
+  kw_recv r{};
+  r.wr_id = 100 + i;
+  r.index = i;
+  const u32 stag = stagOf(kReceive);
+  const u64 base = baseOf(kReceive);
+  switch (i % 4) {
+    case 0:
+      r.sge[r.num_sge++] = {base, 128, stag};
+      break;
+    case 1:
+      r.sge[r.num_sge++] = {base + 128, 3, stag};
+      r.sge[r.num_sge++] = {base, 0, 0};
+      r.sge[r.num_sge++] = {baseOf(kSink), 400, stagOf(kSink)};
+      r.sge[r.num_sge++] = {base + 200, 800, stag};
+      break;
+    case 2:
+      break;
+    case 3:
+      r.sge[r.num_sge++] = {base + 900, 125, stag};
+      break;  // one octet too long
+  }
+  for (u32 k = 0; k < r.num_sge; k++) r.len += r.sge[k].length;
+  return r;
+}
+
+}  // namespace
+
+u32 stagOf(u8 region) { return (0x1000U + region) << 8 | 0x5a; }
+u64 baseOf(u8 region) { return kLayouts[region].base; }
+u64 lengthOf(u8 region) {
+  const auto& e = kLayouts[region].extents;
+  return std::accumulate(e.begin(), e.end(), u64{0});
+}
+
+kiwarp_sge readSink(unsigned i) {
+  static constexpr u32 kLength[] = {16, 0, 300, 5, 200, 64, 1};
+  const unsigned n = i % std::size(kLength);
+  // The last but one has a sink that the stream may not write to.
+  return {baseOf(kSink) + 8 * i, kLength[n], n == 5 ? stagOf(kReadOnly) : stagOf(kSink)};
+}
+
+Owner& Owner::of(kw_stream* s) {
+  KW_CHECK(current != nullptr && s == &current->stream);
+  return *current;
+}
+
+Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
+  arena().each([](u8 r, u8* p, u32 n) { std::fill_n(p, n, initial(r)); });
+  for (u8 r = 0; r < kRegions; r++) {
+    mems_[r] = {.stag = stagOf(r),
+                .access = kLayouts[r].access,
+                .pd = kLayouts[r].pd,
+                .base = baseOf(r),
+                .len = lengthOf(r),
+                .valid = true,
+                .nr_ext = static_cast<u32>(arena().extents[r].size()),
+                .ext = arena().extents[r].data()};
+  }
+  current = this;
+  kw_stream_init(&stream, &srcu_, counters.data());
+  stream.pd = &kPd;
+  stream.access = config.access;
+  const kw_stream_params p = {.crc = config.crc,
+                              .tx_markers = config.tx_markers,
+                              .rx_markers = config.rx_markers,
+                              .initiator = config.initiator,
+                              .rtr = static_cast<kw_rtr>(config.rtr),
+                              .ird = config.ird,
+                              .ord = config.ord};
+  KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);
+}
+
+Owner::~Owner() { current = nullptr; }
+
+void Owner::checkLegal() const {
+  KW_CHECK(srcu_.readers == 0);
+  KW_CHECK(!stream.rx.running);
+  KW_CHECK(stream.irq_len <= config_.ird && stream.orq_len <= std::max(config_.ord, 1U));
+  const bool live = stream.state == KW_STREAM_OPEN || stream.state == KW_STREAM_CLOSING;
+  KW_CHECK(live == !(failed || ended));
+  KW_CHECK(live || stream.state == KW_STREAM_ERROR || stream.state == KW_STREAM_DEAD);
+  KW_CHECK(!stream.rx.recv_open || (recv_taken_ && stream.state != KW_STREAM_ERROR));
+  if (live) KW_CHECK(stream.rx.staged < std::max(stream.rx.need, 1U));
+}
+
+shim::Octets Owner::memory() {
+  shim::Octets all;
+  arena().each([&](u8, const u8* p, u32 n) { all.insert(all.end(), p, p + n); });
+  return all;
+}
+
+void Owner::checkUntouched() const {
+  arena().each([](u8 r, const u8* p, u32 n) {
+    if (!writable(r)) KW_CHECK(shim::Octets(p, p + n) == shim::Octets(n, initial(r)));
+  });
+  if (failed) KW_CHECK(at_failure_ == memory());
+}
+
+bool Owner::nextWqe(kw_wqe* w) {
+  KW_CHECK(!failed && !ended);
+  const unsigned i = next_wqe_;
+  const unsigned total = config_.reads + (config_.sends ? 2 : 0);
+  if (i == total) return false;
+  *w = {};
+  w->wr_id = i;
+  w->index = i;
+  w->raddr = 0x7000;
+  w->rkey = 0x1234;
+  w->num_sge = 1;
+  if (i < config_.reads) {
+    w->opcode = i % 3 == 2 ? KIWARP_OP_READ_INV : KIWARP_OP_READ;
+    w->sge[0] = readSink(i);
+  } else {
+    w->opcode = i == config_.reads ? KIWARP_OP_SEND : KIWARP_OP_WRITE;
+    w->sge[0] = {baseOf(kLarge) + 5, 1700, stagOf(kLarge)};
+  }
+  w->len = w->sge[0].length;
+  wqe_done_.push_back(false);
+  next_wqe_++;
+  return true;
+}
+
+void Owner::wqeDone(u32 index, u16 status) {
+  KW_CHECK(!ended && index < next_wqe_ && !wqe_done_[index]);
+  wqe_done_[index] = true;
+  events.push_back({What::kDone, index, status});
+}
+
+int Owner::nextRecv(kw_recv* r) {
+  KW_CHECK(!failed && !ended && !recv_taken_);
+  if (next_recv_ == config_.recvs) return 0;
+  *r = receive(next_recv_++);
+  recv_taken_ = true;
+  return 1;
+}
+
+void Owner::recvDone(const kw_recv* r, u16 status, u32 len, u64 flags) {
+  KW_CHECK(!failed && !ended && recv_taken_ && len <= r->len);
+  KW_CHECK(r->index + 1 == next_recv_);
+  recv_taken_ = false;
+  events.push_back({What::kReceived, r->wr_id, status | u64{len} << 32, flags});
+}
+
+kw_mem* Owner::mem(u32 stag) {
+  KW_CHECK(srcu_.readers > 0);
+  const auto it = std::find_if(mems_.begin(), mems_.end(),
+                               [&](const kw_mem& m) { return m.stag == stag && m.valid; });
+  return it != mems_.end() ? &*it : nullptr;
+}
+
+int Owner::invalidate(u32 stag) {
+  kw_mem* m = mem(stag);
+  const bool may = m != nullptr && m->pd == &kPd &&
+                   (m->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)) != 0;
+  events.push_back({What::kInvalidated, stag, may});
+  if (!may) return -EPERM;
+  m->valid = false;
+  return 0;
+}
+
+void Owner::readInvalidated(u32 stag) {
+  events.push_back({What::kReadInvalidated, stag});
+  if (kw_mem* m = mem(stag)) m->valid = false;
+  stream.rx.mem = nullptr;
+}
+
+void Owner::fail(kw_fail why) {
+  KW_CHECK(!failed && !ended);
+  failed = true;
+  recv_taken_ = false;
+  events.push_back({What::kFailed, static_cast<u64>(why)});
+  at_failure_ = memory();
+}
+
+void Owner::end() {
+  KW_CHECK(!ended);
+  ended = true;
+  events.push_back({What::kEnded, static_cast<u64>(static_cast<s64>(stream.status))});
+  cancel_delayed_work(&stream.end_work);
+}
+
+}  // namespace rx
+
+using rx::Owner;
+
+extern "C" {
+
+bool kw_own_next_wqe(kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); }
+void kw_own_wqe_done(kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); }
+void kw_own_retire(kw_stream*) {}
+int kw_own_local_op(kw_stream*, const kw_wqe*) { return IB_WC_LOC_QP_OP_ERR; }
+int kw_own_next_recv(kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); }
+void kw_own_recv_done(kw_stream* s, const kw_recv* r, u16 status, u32 len, bool solicited,
+                      bool invalidated, u32 inv_stag) {
+  Owner::of(s).recvDone(
+      r, status, len, u64{solicited} << 33 | u64{invalidated} << 32 | (invalidated ? inv_stag : 0));
+}
+kw_mem* kw_own_mem(kw_stream* s, u32 stag) { return Owner::of(s).mem(stag); }
+void kw_own_read_inv(kw_stream* s, u32 stag) { Owner::of(s).readInvalidated(stag); }
+int kw_own_invalidate(kw_stream* s, u32 stag) { return Owner::of(s).invalidate(stag); }
+void kw_own_notify(kw_stream*) {}
+int kw_own_started(kw_stream*) { return 0; }
+void kw_own_closing(kw_stream* s) { Owner::of(s).events.push_back({rx::What::kClosing}); }
+void kw_own_failed(kw_stream* s, kw_fail why) { Owner::of(s).fail(why); }
+void kw_own_ended(kw_stream* s) { Owner::of(s).end(); }
+
+}  // extern "C"

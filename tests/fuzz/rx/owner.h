@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+// The queue pair above the stream: registered memory, posted work, and what became of it.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <vector>
+
+#include "config.h"
+
+extern "C" {
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/rx.h"
+}
+
+namespace rx {
+
+enum RegionId : u8 {
+  kReadWrite,  // one extent
+  kReadOnly,   // for the peer
+  kReceive,    // local write only
+  kOtherPd,    // all rights, but of another protection domain
+  kScattered,  // three extents
+  kTop,        // ends at the last of all addresses
+  kSink,       // of Reads: local write only, scattered
+  kLarge,
+  kRegions,
+};
+
+u32 stagOf(u8 region);
+u64 baseOf(u8 region);
+u64 lengthOf(u8 region);
+
+// The Read that is posted as number i.
+kiwarp_sge readSink(unsigned i);
+
+enum class What : u8 {
+  kReceived,
+  kDone,
+  kInvalidated,
+  kReadInvalidated,
+  kFailed,
+  kClosing,
+  kEnded
+};
+
+struct Event {
+  What what;
+  u64 a = 0, b = 0, c = 0;
+  auto operator<=>(const Event&) const = default;
+};
+
+// One stream, started on `tcp`, with everything that it asks of its owner.
+class Owner {
+ public:
+  Owner(const Config& config, shim::Tcp& tcp);
+  ~Owner();
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+
+  kw_stream stream{};
+  std::array<atomic64_t, KW_NR_COUNTERS> counters{};
+  std::vector<Event> events;
+  bool failed = false;
+  bool ended = false;
+
+  // What must hold whenever the stream is not in the middle of something.
+  void checkLegal() const;
+  // Every region's octets.
+  static shim::Octets memory();
+  // Nothing was written that the peer has no right to write.
+  void checkUntouched() const;
+  u64 count(kw_counter c) const { return static_cast<u64>(atomic64_read(&counters[c])); }
+
+  // stream/owner.h
+  bool nextWqe(kw_wqe* w);
+  void wqeDone(u32 index, u16 status);
+  int nextRecv(kw_recv* r);
+  void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
+  kw_mem* mem(u32 stag);
+  int invalidate(u32 stag);
+  void readInvalidated(u32 stag);
+  void fail(kw_fail why);
+  void end();
+
+  static Owner& of(kw_stream* s);
+
+ private:
+  const Config& config_;
+  srcu_struct srcu_{};
+  std::array<kw_mem, kRegions> mems_{};
+  unsigned next_wqe_ = 0;
+  unsigned next_recv_ = 0;
+  bool recv_taken_ = false;
+  std::vector<bool> wqe_done_;
+  shim::Octets at_failure_;
+};
+
+}  // namespace rx

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "peer.h"
+
+#include <algorithm>
+
+#include "../check.h"
+#include "owner.h"
+#include "wire/crc.h"
+
+namespace rx {
+namespace {
+
+using shim::Octets;
+
+constexpr size_t kMaxStream = 1 << 18;
+
+// Octets that can be written or read at this place of the stream before the next marker.
+size_t toMarker(bool markers, size_t at) {
+  return markers ? KW_MARKER_INTERVAL - at % KW_MARKER_INTERVAL : ~size_t{0};
+}
+
+class Peer {
+ public:
+  explicit Peer(const Config& config) : config_(config) {}
+
+  // Octets of a record: what, where, offset, length, and an octet to change in which place.
+  void record(Input& in) {
+    const u8 what = in.next(), where = in.next(), at = in.next(), size = in.next();
+    const u8 place = in.next(), change = in.next();
+    const u8 op = what & 0x0f;
+    const bool last = (what & 0x10) == 0;
+    u32 len = size < 200 ? size : size < 248 ? (size - 199U) * 50 : (size - 247U) * 8192;
+    if (size == 255) len = 0xffff - KW_DDP_UNTAGGED_LEN;
+
+    Octets body = message(op, where, at, len);
+    Octets ulpdu = header(op, last, where, at, body.size());
+    ulpdu.insert(ulpdu.end(), body.begin(), body.end());
+    if (ulpdu.size() > 0xffff) ulpdu.resize(0xffff);
+    if (change != 0) ulpdu[place % std::min<size_t>(ulpdu.size(), 48)] ^= change;
+    // Fewer octets than a header, now and then.
+    if ((what & 0xe0) == 0x80) ulpdu.resize(std::min<size_t>(ulpdu.size(), at % 20));
+    frame(ulpdu, (what & 0xe0) == 0x20, (what & 0xe0) == 0x40);
+  }
+
+  bool full() const { return out_.size() > kMaxStream; }
+  Octets take() { return std::move(out_); }
+
+ private:
+  Octets message(u8 op, u8 where, u8 at, u32 len) {
+    Octets body;
+    if (op == KW_RDMAP_READ_REQ) {
+      body.resize(KW_READ_REQ_LEN);
+      const kw_read_req req = {.sink_stag = 77,
+                               .size = len,
+                               .sink_to = at,
+                               .src_stag = stagOf(where % kRegions),
+                               .src_to = baseOf(where % kRegions) + (where >> 3) * 16U};
+      kw_read_req_build(body.data(), &req);
+    } else if (op == KW_RDMAP_TERMINATE) {
+      body.resize(std::min<u32>(len, KW_TERM_MAX_LEN));
+      for (u8& o : body) o = pattern_++;
+      // Layer, type and code; the flags; then a header that names one of the Reads.
+      const u8 flags[] = {at, where, static_cast<u8>(where << 5), 0, 0, 46, 0x41, 0x41};
+      std::copy_n(flags, std::min(body.size(), sizeof(flags)), body.begin());
+      if (body.size() > 19) put_unaligned_be32(KW_QN_READ_REQ, body.data() + 12);
+      if (body.size() > 23) put_unaligned_be32(at % 8, body.data() + 16);
+    } else {
+      body.resize(len);
+      for (u8& o : body) o = pattern_++;
+    }
+    return body;
+  }
+
+  Octets header(u8 op, bool last, u8 where, u8 at, size_t len) {
+    const kw_rdmap_op_info& info = kw_rdmap_ops[op];
+    const u8 ctrl = KW_RDMAP_CTRL(op);
+    Octets h(info.tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN);
+    if (op == KW_RDMAP_READ_RESP) {
+      const kiwarp_sge sink = readSink(read_);
+      kw_ddp_put_tagged(h.data(), last, ctrl, sink.lkey, sink.addr + read_done_);
+      read_done_ += static_cast<u32>(len);
+      if (last) {
+        read_++;
+        read_done_ = 0;
+      }
+    } else if (info.tagged) {
+      const u8 region = where % kRegions;
+      const u64 off = (where & 0x80) != 0 ? lengthOf(region) - at : at;
+      kw_ddp_put_tagged(h.data(), last, ctrl, stagOf(region), baseOf(region) + off);
+    } else {
+      u32& msn = msn_[info.qn];
+      u32& mo = mo_[info.qn];
+      kw_ddp_put_untagged(h.data(), last, ctrl, stagOf(where % kRegions), info.qn, msn, mo);
+      mo += static_cast<u32>(len);
+      if (last) {
+        msn++;
+        mo = 0;
+      }
+    }
+    return h;
+  }
+
+  void put(const Octets& octets) {
+    for (size_t at = 0; at < octets.size();) {
+      marker();
+      const size_t n = std::min(octets.size() - at, toMarker(config_.rx_markers, out_.size()));
+      crc_ = kw_crc32c(crc_, &octets[at], n);
+      out_.insert(out_.end(), &octets[at], &octets[at] + n);
+      at += n;
+    }
+  }
+
+  // A marker before the FPDU's first octet points nowhere; the FPDU starts behind it.
+  void marker() {
+    if (!config_.rx_markers || out_.size() % KW_MARKER_INTERVAL != 0) return;
+    u8 m[KW_MARKER_LEN];
+    const size_t back = begun_ ? out_.size() - start_ : 0;
+    kw_marker_put(m, static_cast<u16>(back + marker_error_));
+    crc_ = kw_crc32c(crc_, m, sizeof(m));
+    out_.insert(out_.end(), m, m + sizeof(m));
+  }
+
+  void frame(const Octets& ulpdu, bool bad_crc, bool bad_marker) {
+    const u32 len = static_cast<u32>(ulpdu.size());
+    Octets head(KW_MPA_HDR_LEN);
+    put_unaligned_be16(static_cast<u16>(len), head.data());
+    crc_ = KW_CRC_SEED;
+    begun_ = false;
+    marker_error_ = bad_marker ? 4 : 0;
+    marker();
+    begun_ = true;
+    start_ = out_.size();
+    put(head);
+    put(ulpdu);
+    put(Octets(kw_fpdu_pad(len)));
+    marker();
+    u8 field[KW_MPA_CRC_LEN];
+    kw_crc_put(field, crc_ ^ (bad_crc ? 1U : 0U));
+    out_.insert(out_.end(), field, field + sizeof(field));
+  }
+
+  const Config& config_;
+  Octets out_;
+  u8 pattern_ = 0;
+  std::array<u32, 4> msn_ = {1, 1, 1, 1};
+  std::array<u32, 4> mo_{};
+  unsigned read_ = 0;
+  u32 read_done_ = 0;
+  u32 crc_ = 0;
+  size_t start_ = 0;
+  bool begun_ = false;
+  u16 marker_error_ = 0;
+};
+
+// Takes the markers out of a stream, checking where they point.
+class Unmarked {
+ public:
+  Unmarked(const Octets& sent, bool markers) : sent_(sent), markers_(markers) {}
+
+  void begin() {
+    crc_ = KW_CRC_SEED;
+    begun_ = false;
+    marker();
+    begun_ = true;
+    start_ = at_;
+  }
+  Octets take(size_t len) {
+    Octets octets;
+    while (octets.size() < len) {
+      marker();
+      const size_t n = std::min(len - octets.size(), toMarker(markers_, at_));
+      KW_CHECK(n <= sent_.size() - at_);
+      crc_ = kw_crc32c(crc_, &sent_[at_], n);
+      octets.insert(octets.end(), &sent_[at_], &sent_[at_] + n);
+      at_ += n;
+    }
+    return octets;
+  }
+  // The marker before the CRC field is covered by it, and the field is never split.
+  u32 crcField() {
+    marker();
+    KW_CHECK(at_ + KW_MPA_CRC_LEN <= sent_.size());
+    at_ += KW_MPA_CRC_LEN;
+    return get_unaligned_be32(&sent_[at_ - KW_MPA_CRC_LEN]);
+  }
+  u32 expectedField() const {
+    u8 field[KW_MPA_CRC_LEN];
+    kw_crc_put(field, crc_);
+    return get_unaligned_be32(field);
+  }
+  bool done() const { return at_ == sent_.size(); }
+
+ private:
+  void marker() {
+    if (!markers_ || at_ % KW_MARKER_INTERVAL != 0) return;
+    KW_CHECK(at_ + KW_MARKER_LEN <= sent_.size());
+    KW_CHECK(get_unaligned_be16(&sent_[at_]) == 0);
+    KW_CHECK(get_unaligned_be16(&sent_[at_ + 2]) == (begun_ ? at_ - start_ : 0));
+    crc_ = kw_crc32c(crc_, &sent_[at_], KW_MARKER_LEN);
+    at_ += KW_MARKER_LEN;
+  }
+
+  const Octets& sent_;
+  bool markers_;
+  size_t at_ = 0;
+  size_t start_ = 0;
+  bool begun_ = false;
+  u32 crc_ = 0;
+};
+
+}  // namespace
+
+Octets peerStream(const Config& config, Input& in) {
+  if (config.raw) return in.rest();
+  Peer peer(config);
+  while (!in.empty() && !peer.full()) peer.record(in);
+  return peer.take();
+}
+
+void checkSent(const Config& config, const Octets& sent) {
+  Unmarked stream(sent, config.tx_markers);
+  bool terminated = false;
+  while (!stream.done()) {
+    KW_CHECK(!terminated);
+    stream.begin();
+    const u32 len = get_unaligned_be16(stream.take(KW_MPA_HDR_LEN).data());
+    KW_CHECK(len >= KW_DDP_TAGGED_LEN && len <= KW_MULPDU_MAX);
+    const Octets ulpdu = stream.take(len);
+    for (u8 pad : stream.take(kw_fpdu_pad(len))) KW_CHECK(pad == 0);
+    const u32 field = stream.crcField();
+    KW_CHECK(!config.crc || field == stream.expectedField());
+
+    const u8 op = kw_rdmap_op(ulpdu[1]);
+    const kw_rdmap_op_info& info = kw_rdmap_ops[op];
+    KW_CHECK(info.valid && kw_rdmap_rv(ulpdu[1]) == KW_RDMAP_VERSION);
+    KW_CHECK(((ulpdu[0] & KW_DDP_CTRL_TAGGED) != 0) == info.tagged);
+    if (op == KW_RDMAP_TERMINATE) {
+      kw_term t;
+      KW_CHECK(kw_term_parse(ulpdu.data() + KW_DDP_UNTAGGED_LEN, len - KW_DDP_UNTAGGED_LEN, &t) ==
+               0);
+      terminated = true;
+    }
+  }
+}
+
+}  // namespace rx

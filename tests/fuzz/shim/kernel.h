@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The kernel as far as kernel/stream/ uses it, for a process with one thread:
+ * included before every file of kernel/stream/, whose own includes find
+ * nothing but empty files of the same names.
+ *
+ * What holds in the kernel is checked here: a socket is not locked twice, a
+ * work does not run when it was cancelled, what is allocated is freed.
+ * kernel.cc has the functions, shim.h what a fuzzer steers them with.
+ */
+#ifndef SHIM_KERNEL_H
+#define SHIM_KERNEL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/types.h"
+
+typedef long long s64;
+typedef unsigned int gfp_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void shim_broken(const char *file, int line, const char *what);
+#define SHIM_CHECK(c) ((c) ? (void)0 : shim_broken(__FILE__, __LINE__, #c))
+
+/* Language */
+
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
+#define container_of(p, type, member) \
+	((type *)((char *)(p) - offsetof(type, member)))
+#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define fallthrough __attribute__((__fallthrough__))
+
+#ifndef __cplusplus
+#define min_t(t, a, b) ((t)(a) < (t)(b) ? (t)(a) : (t)(b))
+#define max_t(t, a, b) ((t)(a) > (t)(b) ? (t)(a) : (t)(b))
+#define clamp_t(t, v, lo, hi) min_t(t, max_t(t, v, lo), hi)
+#define min(a, b) min_t(__typeof__((a) + (b)), a, b)
+#define max(a, b) max_t(__typeof__((a) + (b)), a, b)
+#define clamp(v, lo, hi) clamp_t(__typeof__(v), v, lo, hi)
+#define swap(a, b) \
+	do { __typeof__(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
+#endif
+
+#define WARN_ON_ONCE(c) ({ bool w_ = (c); SHIM_CHECK(!w_); w_; })
+/* The arguments are used, as the real one uses them, but nothing is said. */
+#define pr_debug_ratelimited(...) \
+	do { if (shim_verbose) printf(__VA_ARGS__); } while (0)
+extern bool shim_verbose;
+
+/* Atomics */
+
+typedef struct { int counter; } atomic_t;
+typedef struct { s64 counter; } atomic64_t;
+
+static inline void atomic_set(atomic_t *a, int v) { a->counter = v; }
+static inline int atomic_read(const atomic_t *a) { return a->counter; }
+static inline void atomic_andnot(int v, atomic_t *a) { a->counter &= ~v; }
+static inline int atomic_fetch_or(int v, atomic_t *a)
+{
+	int old = a->counter;
+
+	a->counter |= v;
+	return old;
+}
+static inline int atomic_cmpxchg(atomic_t *a, int old, int v)
+{
+	int was = a->counter;
+
+	if (was == old)
+		a->counter = v;
+	return was;
+}
+static inline void atomic64_add(s64 v, atomic64_t *a) { a->counter += v; }
+static inline void atomic64_inc(atomic64_t *a) { a->counter++; }
+static inline s64 atomic64_read(const atomic64_t *a) { return a->counter; }
+#define smp_mb__after_atomic() ((void)0)
+
+static inline void set_bit(int nr, unsigned long *p) { *p |= 1UL << nr; }
+static inline void clear_bit(int nr, unsigned long *p) { *p &= ~(1UL << nr); }
+
+/* Sleepable RCU: waiting for readers from inside a reader would never end. */
+
+struct srcu_struct { int readers; };
+
+static inline int srcu_read_lock(struct srcu_struct *s) { return s->readers++; }
+static inline void srcu_read_unlock(struct srcu_struct *s, int idx)
+{
+	s->readers--;
+	SHIM_CHECK(s->readers == idx);
+}
+static inline void synchronize_srcu_expedited(struct srcu_struct *s)
+{
+	SHIM_CHECK(s->readers == 0);
+}
+
+/* Time and work */
+
+#define HZ 250
+extern unsigned long jiffies;
+#define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
+
+struct work_struct { void (*func)(struct work_struct *work); };
+struct delayed_work {
+	struct work_struct work;
+	bool pending;
+	unsigned long due;
+};
+struct workqueue_struct;
+
+#define WQ_UNBOUND 0
+#define WQ_MEM_RECLAIM 0
+#define WQ_HIGHPRI 0
+
+struct workqueue_struct *alloc_workqueue(const char *name, unsigned int flags,
+					 int max_active);
+void destroy_workqueue(struct workqueue_struct *wq);
+bool mod_delayed_work(struct workqueue_struct *wq, struct delayed_work *dw,
+		      unsigned long delay);
+bool cancel_delayed_work(struct delayed_work *dw);
+#define cancel_delayed_work_sync(dw) cancel_delayed_work(dw)
+#define to_delayed_work(w) container_of(w, struct delayed_work, work)
+#define INIT_DELAYED_WORK(dw, f) \
+	(*(dw) = (struct delayed_work){ .work = { .func = (f) } })
+
+/* Memory */
+
+#define GFP_KERNEL 0
+#define GFP_ATOMIC 1	/* may fail, and does when the fuzzer wants it to */
+#define __GFP_NOWARN 0
+#define PAGE_SIZE 4096UL
+
+struct page { u8 *octets; };
+struct page_frag {
+	struct page *page;
+	u32 offset;
+	u32 size;
+};
+
+void *kcalloc(size_t n, size_t size, gfp_t gfp);
+void kfree(const void *p);
+#define kvcalloc(n, size, gfp) kcalloc(n, size, gfp)
+#define kvfree(p) kfree(p)
+struct page *alloc_page(gfp_t gfp);
+void put_page(struct page *page);
+#define __free_page(page) put_page(page)
+static inline void *page_address(const struct page *page) { return page->octets; }
+bool skb_page_frag_refill(unsigned int want, struct page_frag *frag, gfp_t gfp);
+
+/* Socket buffers */
+
+#define MAX_SKB_FRAGS 17
+
+typedef struct {
+	u8 *octets;
+	u32 len;
+} skb_frag_t;
+
+struct sk_buff;
+struct skb_shared_info {
+	u8 nr_frags;
+	skb_frag_t frags[MAX_SKB_FRAGS];
+	struct sk_buff *frag_list;
+};
+struct tcp_skb_cb {
+	u32 seq;
+	u32 end_seq;
+	u8 tcp_flags;
+	u8 eor;
+};
+struct sk_buff {
+	struct sk_buff *next;
+	u32 len;
+	u32 data_len;
+	u8 *data;
+	struct tcp_skb_cb cb;
+	struct skb_shared_info shinfo;
+};
+struct sk_buff_head {
+	struct sk_buff *first;
+	struct sk_buff *last;
+};
+
+#define TCP_SKB_CB(skb) (&(skb)->cb)
+#define TCPHDR_FIN 0x01
+#define skb_shinfo(skb) (&(skb)->shinfo)
+#define skb_headlen(skb) ((skb)->len - (skb)->data_len)
+#define skb_frag_address(f) ((void *)(f)->octets)
+#define skb_frag_size(f) ((f)->len)
+#define skb_frags_readable(skb) true
+#define skb_peek_next(skb, queue) ((skb)->next)
+
+/* Sockets */
+
+struct bio_vec {
+	const u8 *octets;
+	u32 len;
+};
+struct iov_iter { const struct bio_vec *bv; };
+struct msghdr {
+	unsigned int msg_flags;
+	struct iov_iter msg_iter;
+};
+#define ITER_SOURCE 1
+static inline void bvec_set_page(struct bio_vec *bv, struct page *page, u32 len,
+				 u32 off)
+{
+	bv->octets = page->octets + off;
+	bv->len = len;
+}
+static inline void iov_iter_bvec(struct iov_iter *it, int dir,
+				 const struct bio_vec *bv, int n, size_t len)
+{
+	SHIM_CHECK(dir == ITER_SOURCE && n == 1 && len == bv->len);
+	it->bv = bv;
+}
+
+#define MSG_DONTWAIT 0x01
+#define MSG_NOSIGNAL 0x02
+#define MSG_SPLICE_PAGES 0x04
+#define MSG_NO_SHARED_FRAGS 0x08
+#define MSG_MORE 0x10
+#define MSG_EOR 0x20
+#define SOCK_NOSPACE 2
+#define RCV_SHUTDOWN 1
+#define SHUT_WR 1
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE 7
+#define TCP_NAGLE_OFF 1
+
+enum sock_flags { SOCK_DONE, SOCK_LINGER };
+
+struct socket {
+	struct sock *sk;
+	unsigned long flags;
+};
+struct sock {
+	struct { bool slock; bool owned; } sk_lock;
+	int sk_callback_lock;
+	struct socket *sk_socket;
+	void *sk_user_data;
+	void (*sk_data_ready)(struct sock *sk);
+	void (*sk_state_change)(struct sock *sk);
+	void (*sk_write_space)(struct sock *sk);
+	void (*sk_error_report)(struct sock *sk);
+	struct sk_buff_head sk_receive_queue;
+	int sk_state;
+	int sk_err;
+	int sk_shutdown;
+	int sk_rcvbuf;
+	int sk_sndbuf;
+	int sk_wmem_queued;
+	int sk_rmem_alloc;
+	gfp_t sk_allocation;
+	bool sk_use_task_frag;
+	unsigned long sk_lingertime;
+	unsigned long sk_flags;
+	bool blocked;		/* the send buffer is full */
+	bool fin_sent;
+	bool released;
+};
+struct tcp_sock {
+	struct sock sk;
+	u32 copied_seq;
+	u32 rcv_nxt;
+	u32 mss_cache;
+	int nonagle;
+};
+
+#define tcp_sk(sk) ((struct tcp_sock *)(sk))
+#define sock_set_flag(sk, flag) ((sk)->sk_flags |= 1UL << (flag))
+#define sock_flag(sk, flag) (!!((sk)->sk_flags & 1UL << (flag)))
+#define sk_rmem_alloc_get(sk) ((sk)->sk_rmem_alloc)
+#define sk_stream_memory_free(sk) (!(sk)->blocked)
+#define sk_stream_is_writeable(sk) (!(sk)->blocked)
+#define sock_owned_by_user(sk) ((sk)->sk_lock.owned)
+#define write_lock_bh(lock) ((void)(lock))
+#define write_unlock_bh(lock) ((void)(lock))
+#define local_bh_disable() ((void)0)
+#define local_bh_enable() ((void)0)
+#define in_hardirq() false
+#define irqs_disabled() false
+
+void lock_sock(struct sock *sk);
+void release_sock(struct sock *sk);
+bool shim_slock(struct sock *sk, bool try_only);
+void bh_unlock_sock(struct sock *sk);
+#define bh_lock_sock(sk) shim_slock(sk, false)
+#define spin_trylock(lock) shim_slock(container_of(lock, struct sock, sk_lock.slock), true)
+
+int tcp_inq(struct sock *sk);
+struct sk_buff *tcp_recv_skb(struct sock *sk, u32 seq, u32 *off);
+void tcp_read_done(struct sock *sk, size_t len);
+int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t len);
+/* What was sent is gone from the queue at once. */
+#define tcp_write_queue_tail(sk) ((void)(sk), (struct sk_buff *)NULL)
+#define tcp_skb_can_collapse_to(skb) (!(skb)->cb.eor)
+int kernel_sock_shutdown(struct socket *sock, int how);
+void sock_release(struct socket *sock);
+
+/* The RDMA core's names for rights and results. */
+
+enum {
+	IB_ACCESS_LOCAL_WRITE = 1 << 0,
+	IB_ACCESS_REMOTE_WRITE = 1 << 1,
+	IB_ACCESS_REMOTE_READ = 1 << 2,
+	IB_ACCESS_REMOTE_ATOMIC = 1 << 3,
+};
+
+enum ib_wc_status {
+	IB_WC_SUCCESS,
+	IB_WC_LOC_LEN_ERR,
+	IB_WC_LOC_QP_OP_ERR,
+	IB_WC_LOC_EEC_OP_ERR,
+	IB_WC_LOC_PROT_ERR,
+	IB_WC_WR_FLUSH_ERR,
+	IB_WC_MW_BIND_ERR,
+	IB_WC_BAD_RESP_ERR,
+	IB_WC_LOC_ACCESS_ERR,
+	IB_WC_REM_INV_REQ_ERR,
+	IB_WC_REM_ACCESS_ERR,
+	IB_WC_REM_OP_ERR,
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SHIM_KERNEL_H */
