@@ -150,9 +150,8 @@ static void kw_rx_error(struct kw_stream *s, int rv,
 		t->seg_len = get_unaligned_be16(seg->raw);
 		t->ddp_hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
 		memcpy(t->ddp_hdr, seg->raw + KW_MPA_HDR_LEN, t->ddp_hdr_len);
-		t->has_rdmap = seg->op == KW_RDMAP_READ_REQ &&
-			       t->layer == KW_TERM_LAYER_RDMAP &&
-			       seg->len == KW_READ_REQ_LEN;
+		t->has_rdmap = seg->has_body &&
+			       t->layer == KW_TERM_LAYER_RDMAP;
 		if (t->has_rdmap)
 			memcpy(t->rr_hdr, seg->body, KW_READ_REQ_LEN);
 	}
@@ -218,7 +217,7 @@ static void kw_rx_pass(struct kw_stream *s)
 		return;
 
 	while (done < avail) {
-		seg.op = KW_RDMAP_NR_OPS;
+		seg.has_body = false;
 		rv = kw_rx_fpdu(s, &c, avail - done, &used, &seg);
 		if (rv || !used)
 			break;

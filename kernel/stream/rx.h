@@ -20,11 +20,13 @@
  * @op: enum kw_rdmap_opcode
  * @len: octets of payload
  * @raw: MPA length and DDP header as received, for a Terminate
+ * @has_body: @body is filled
  * @body: the Read Request's body as received, likewise
  */
 struct kw_segment {
 	struct kw_ddp_hdr ddp;
 	u8 op;
+	bool has_body;
 	u32 len;
 	u8 raw[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
 	u8 body[KW_READ_REQ_LEN];

@@ -105,6 +105,7 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
 	if (!kw_cursor_copy(c, seg->body, KW_READ_REQ_LEN))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
+	seg->has_body = true;
 	kw_read_req_parse(seg->body, &req);
 	if (req.size) {
 		rv = kw_check_remote(s, kw_remote_mem(s, req.src_stag),
