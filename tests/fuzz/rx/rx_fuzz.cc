@@ -142,6 +142,21 @@ Outcome run(const Config& config, const Octets& stream, u32 seed) {
   return out;
 }
 
+// Says where two runs part, for whoever has to find out why.
+bool same(const char* what, const Octets& a, const Octets& b) {
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (at.first == a.end() && at.second == b.end()) return true;
+  const auto tail = [](auto from, auto end) {
+    for (int n = 0; from != end && n < 32; ++from, n++) std::fprintf(stderr, " %02x", *from);
+    std::fprintf(stderr, "\n");
+  };
+  std::fprintf(stderr, "%s, octet %td:\n  in pieces:", what, at.first - a.begin());
+  tail(at.first, a.end());
+  std::fprintf(stderr, "  in one:   ");
+  tail(at.second, b.end());
+  return false;
+}
+
 void checkSame(Outcome a, Outcome b) {
   // In how many pieces something was dropped or waited for is what differs.
   for (int c : {KW_CNT_RX_DROPPED, KW_CNT_TX_BLOCKED, KW_CNT_TX_NO_MEMORY}) {
@@ -150,8 +165,8 @@ void checkSame(Outcome a, Outcome b) {
   if (a.failed) a.counters[KW_CNT_RX_OCTETS] = b.counters[KW_CNT_RX_OCTETS] = 0;
   KW_CHECK(a.failed == b.failed);
   KW_CHECK(a.events == b.events);
-  KW_CHECK(a.memory == b.memory);
-  KW_CHECK(a.sent == b.sent);
+  KW_CHECK(same("memory", a.memory, b.memory));
+  KW_CHECK(same("sent", a.sent, b.sent));
   KW_CHECK(a.counters == b.counters);
 }
 
