@@ -116,7 +116,8 @@ void kw_stream_check_peer(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 
-	if (s->peer_fin || !(sk->sk_shutdown & RCV_SHUTDOWN))
+	/* TCP shuts a connection that was reset down as well: that is no FIN. */
+	if (s->peer_fin || sk->sk_err || !(sk->sk_shutdown & RCV_SHUTDOWN))
 		return;
 	s->peer_fin = true;
 	/* The rest of this FPDU or message will never come. */
