@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * DDP segment headers (RFC 5041 section 4). On the data path, hence inline.
+ * DDP segment headers (RFC 5041 section 4), and the checks of section 7.1 that
+ * need nothing but a header. The headers are on the data path, hence inline.
  */
 #ifndef KW_WIRE_DDP_H
 #define KW_WIRE_DDP_H
 
 #include "wire/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define KW_DDP_CTRL_TAGGED	0x80
 #define KW_DDP_CTRL_LAST	0x40
@@ -23,6 +28,12 @@
 #define KW_QN_READ_REQ		1
 #define KW_QN_TERMINATE		2
 #define KW_QN_ATOMIC_RESP	3
+
+/* RFC 5040 has queues 0 to 2; queue 3 comes with atomics, which need leave. */
+#define KW_NR_QN		3
+
+/* The first message on each queue (RFC 5041 section 4.3). */
+#define KW_DDP_MSN_FIRST	1
 
 /**
  * struct kw_ddp_hdr - a DDP segment header
@@ -127,5 +138,13 @@ static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 	put_unaligned_be32(msn, p + 10);
 	put_unaligned_be32(mo, p + 14);
 }
+
+u16 kw_ddp_check_header(const struct kw_ddp_hdr *h);
+u16 kw_ddp_check_offset(const struct kw_ddp_hdr *h, u32 len, u64 room,
+			u64 placed);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* KW_WIRE_DDP_H */

@@ -5,6 +5,7 @@
 #ifndef KW_WIRE_RDMAP_H
 #define KW_WIRE_RDMAP_H
 
+#include "wire/ddp.h"
 #include "wire/types.h"
 
 #ifdef __cplusplus
@@ -74,6 +75,8 @@ struct kw_rdmap_op_info {
 };
 
 extern const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS];
+
+u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h);
 
 /**
  * struct kw_read_req - body of an RDMA Read Request

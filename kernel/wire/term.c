@@ -67,6 +67,47 @@ static const char *term_lookup(u16 packed)
 	return NULL;
 }
 
+/*
+ * A local catastrophe is not about what the peer has sent, and after an error
+ * of the layer below DDP no header can be trusted (RFC 5040 section 4.8).
+ */
+static bool term_quotes(const struct kw_term *t)
+{
+	return t->layer != KW_TERM_LAYER_LLP && t->type;
+}
+
+/**
+ * kw_term_set - describe an error, with the headers that go with it
+ * @t: result
+ * @packed: enum kw_term_code
+ * @seg_len: octets of the segment at fault, its header included
+ * @ddp_hdr: that header as it came over the wire; NULL if no segment of the
+ *	peer's is at fault
+ * @read_req: the KW_READ_REQ_LEN octets of the Read Request that the segment
+ *	carried; NULL if it was no Read Request, or one that is not whole
+ *
+ * DDP's errors end with the DDP header: what is behind it is not DDP's to read.
+ *
+ * Context: any.
+ */
+void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
+		 const u8 *read_req)
+{
+	memset(t, 0, sizeof(*t));
+	kw_term_set_code(t, packed);
+	if (!ddp_hdr || !term_quotes(t))
+		return;
+	t->has_len = true;
+	t->seg_len = seg_len;
+	t->has_ddp = true;
+	t->ddp_hdr_len = kw_ddp_hdr_len(ddp_hdr[0]);
+	memcpy(t->ddp_hdr, ddp_hdr, t->ddp_hdr_len);
+	if (!read_req || t->layer != KW_TERM_LAYER_RDMAP)
+		return;
+	t->has_rdmap = true;
+	memcpy(t->rr_hdr, read_req, KW_READ_REQ_LEN);
+}
+
 /**
  * kw_term_build - write the body of a Terminate message (RFC 5040 section 4.8)
  * @buf: KW_TERM_MAX_LEN octets

@@ -131,6 +131,8 @@ static inline u16 kw_term_get_code(const struct kw_term *t)
 	return KW_TERM(t->layer, t->type, t->code);
 }
 
+void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
+		 const u8 *read_req);
 size_t kw_term_build(u8 *buf, const struct kw_term *t);
 int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out);
 u16 kw_term_unswap(u16 packed);

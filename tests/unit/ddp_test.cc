@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "octets.h"
+#include "wire/term.h"
 
 namespace kiwarp::test {
 namespace {
@@ -91,6 +92,97 @@ TEST(Ddp, RoundTrip) {
   EXPECT_EQ(h.qn, u32{KW_QN_ATOMIC_RESP});
   EXPECT_EQ(h.msn, 0xfffffffeU);
   EXPECT_EQ(h.mo, 12U);
+}
+
+kw_ddp_hdr header(bool tagged_model, u8 dv, u32 qn) {
+  kw_ddp_hdr h{};
+  h.tagged = tagged_model;
+  h.dv = dv;
+  h.qn = qn;
+  return h;
+}
+
+u16 checkHeader(bool tagged_model, u8 dv, u32 qn) {
+  const kw_ddp_hdr h = header(tagged_model, dv, qn);
+  return kw_ddp_check_header(&h);
+}
+
+TEST(DdpCheck, OnlyVersionOneIsValid) {
+  for (u8 dv = 0; dv < 4; dv++) {
+    EXPECT_EQ(checkHeader(true, dv, 0), dv == 1 ? 0 : KW_TERM_DDP_TAGGED_VERSION) << int{dv};
+    EXPECT_EQ(checkHeader(false, dv, 0), dv == 1 ? 0 : KW_TERM_DDP_UNTAGGED_VERSION) << int{dv};
+  }
+}
+
+TEST(DdpCheck, ThreeQueuesAreValid) {
+  for (u32 qn : {0U, 1U, 2U}) EXPECT_EQ(checkHeader(false, 1, qn), 0) << qn;
+  for (u32 qn : {3U, 4U, 0x100U, 0x80000000U, ~0U}) {
+    EXPECT_EQ(checkHeader(false, 1, qn), KW_TERM_DDP_UNTAGGED_INV_QN) << qn;
+  }
+}
+
+TEST(DdpCheck, ATaggedHeaderHasNoQueue) { EXPECT_EQ(checkHeader(true, 1, 77), 0); }
+
+TEST(DdpCheck, TheVersionComesBeforeTheQueue) {
+  EXPECT_EQ(checkHeader(false, 2, 77), KW_TERM_DDP_UNTAGGED_VERSION);
+}
+
+u16 checkOffset(u32 mo, u32 len, bool last, u64 room, u64 placed) {
+  kw_ddp_hdr h = header(false, 1, 0);
+  h.mo = mo;
+  h.last = last;
+  return kw_ddp_check_offset(&h, len, room, placed);
+}
+
+TEST(DdpCheck, SegmentsInOrderFillTheBuffer) {
+  EXPECT_EQ(checkOffset(0, 60, false, 100, 0), 0);
+  EXPECT_EQ(checkOffset(60, 40, true, 100, 60), 0);
+  EXPECT_EQ(checkOffset(0, 100, true, 100, 0), 0);
+}
+
+TEST(DdpCheck, AMessageMayBeShorterThanItsBuffer) {
+  EXPECT_EQ(checkOffset(0, 1, true, 100, 0), 0);
+  EXPECT_EQ(checkOffset(0, 0, true, 100, 0), 0);
+  EXPECT_EQ(checkOffset(0, 0, true, 0, 0), 0);
+}
+
+TEST(DdpCheck, TooLongByOneOctet) {
+  EXPECT_EQ(checkOffset(0, 101, true, 100, 0), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(checkOffset(60, 41, false, 100, 60), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(checkOffset(0, 1, true, 0, 0), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(checkOffset(100, 1, true, 100, 100), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+}
+
+TEST(DdpCheck, AnOffsetBehindTheBufferIsInvalid) {
+  EXPECT_EQ(checkOffset(101, 1, false, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(checkOffset(~0U, 1, false, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+// RFC 5041 section 7.1 checks segments with payload only.
+TEST(DdpCheck, AnEmptySegmentMayBeAnywhere) {
+  EXPECT_EQ(checkOffset(~0U, 0, false, 100, 0), 0);
+  EXPECT_EQ(checkOffset(101, 0, true, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+TEST(DdpCheck, SegmentsMayComeInAnyOrder) {
+  EXPECT_EQ(checkOffset(50, 30, false, 100, 0), 0);
+  EXPECT_EQ(checkOffset(0, 50, false, 100, 30), 0);
+  EXPECT_EQ(checkOffset(80, 20, true, 100, 80), 0);
+}
+
+TEST(DdpCheck, AGapIsFoundAtTheEnd) {
+  EXPECT_EQ(checkOffset(1, 10, true, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(checkOffset(60, 10, true, 100, 50), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(checkOffset(60, 0, true, 100, 59), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+TEST(DdpCheck, MessagesOfTheGreatestLength) {
+  constexpr u64 kMost = 0xffffffff;
+  EXPECT_EQ(checkOffset(0xfffffffe, 1, true, kMost, 0xfffffffe), 0);
+  EXPECT_EQ(checkOffset(0xfffffffe, 2, true, kMost, 0xfffffffe), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(checkOffset(0xffffffff, 0, true, kMost, kMost), 0);
+  // More octets than 32 bits can count, sent by a peer that repeats itself.
+  EXPECT_EQ(checkOffset(0, 10, true, kMost, 0x100000000), KW_TERM_DDP_UNTAGGED_INV_MO);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "octets.h"
+#include "wire/term.h"
 
 namespace kiwarp::test {
 namespace {
@@ -40,6 +41,44 @@ TEST(Rdmap, TableOfOpcodes) {
     EXPECT_EQ(info.body_len, row.body_len) << int{row.op};
   }
   for (int op = 12; op < KW_RDMAP_NR_OPS; op++) EXPECT_FALSE(kw_rdmap_ops[op].valid) << op;
+}
+
+u16 checkHeader(bool tagged, u8 ctrl, u32 qn) {
+  kw_ddp_hdr h{};
+  h.tagged = tagged;
+  h.dv = KW_DDP_VERSION;
+  h.rsvd_ulp_ctrl = ctrl;
+  h.qn = qn;
+  return kw_rdmap_check_header(&h);
+}
+
+TEST(RdmapCheck, OnlyVersionOneIsValid) {
+  for (u8 rv = 0; rv < 4; rv++) {
+    const u8 ctrl = static_cast<u8>(rv << 6 | KW_RDMAP_SEND);
+    EXPECT_EQ(checkHeader(false, ctrl, KW_QN_SEND), rv == 1 ? 0 : KW_TERM_RDMAP_VERSION) << int{rv};
+  }
+}
+
+TEST(RdmapCheck, ReservedBitsAreNotChecked) {
+  EXPECT_EQ(checkHeader(false, 0x73, KW_QN_SEND), 0);
+  EXPECT_EQ(checkHeader(true, 0x70, 0), 0);
+}
+
+TEST(RdmapCheck, EachOpcodeHasOneModelAndOneQueue) {
+  for (u8 op = 0; op < KW_RDMAP_NR_OPS; op++) {
+    const u8 ctrl = KW_RDMAP_CTRL(op);
+    const kw_rdmap_op_info& info = kw_rdmap_ops[op];
+    EXPECT_EQ(checkHeader(true, ctrl, 0) == 0, info.valid && info.tagged) << int{op};
+    for (u32 qn = 0; qn < 5; qn++) {
+      const bool fits = info.valid && !info.tagged && info.qn == qn;
+      EXPECT_EQ(checkHeader(false, ctrl, qn), fits ? 0 : KW_TERM_RDMAP_OPCODE)
+          << int{op} << " on queue " << qn;
+    }
+  }
+}
+
+TEST(RdmapCheck, TheVersionComesBeforeTheOpcode) {
+  EXPECT_EQ(checkHeader(false, 0x8f, 0), KW_TERM_RDMAP_VERSION);
 }
 
 const Octets kReadReq = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");

@@ -101,6 +101,41 @@ TEST(Term, WithReadRequest) {
   EXPECT_EQ(rrHdr(back), kReadReqBody);
 }
 
+kw_term described(u16 packed, const Octets& ddp_hdr, const u8* read_req) {
+  kw_term t;
+  std::fill_n(reinterpret_cast<u8*>(&t), sizeof(t), kGuard);
+  kw_term_set(&t, packed, 0x2e, ddp_hdr.empty() ? nullptr : ddp_hdr.data(), read_req);
+  return t;
+}
+
+TEST(TermSet, DdpErrorsQuoteTheDdpHeader) {
+  EXPECT_EQ(build(described(KW_TERM_DDP_TAGGED_BOUNDS, kTaggedHdr, nullptr)),
+            hex("1101 c000 002e") + kTaggedHdr);
+  EXPECT_EQ(build(described(KW_TERM_DDP_UNTAGGED_NO_BUFFER, kSendHdr, nullptr)),
+            hex("1202 c000 002e") + kSendHdr);
+  // DDP does not read what is behind its header.
+  EXPECT_EQ(build(described(KW_TERM_DDP_UNTAGGED_NO_BUFFER, kReadReqHdr, kReadReqBody.data())),
+            hex("1202 c000 002e") + kReadReqHdr);
+}
+
+TEST(TermSet, RdmapErrorsQuoteTheReadRequestToo) {
+  EXPECT_EQ(build(described(KW_TERM_RDMAP_BOUNDS, kReadReqHdr, kReadReqBody.data())),
+            hex("0101 e000 002e") + kReadReqHdr + kReadReqBody);
+  EXPECT_EQ(build(described(KW_TERM_RDMAP_OPCODE, kSendHdr, nullptr)),
+            hex("0206 c000 002e") + kSendHdr);
+}
+
+TEST(TermSet, ACatastropheAndTheLayerBelowQuoteNothing) {
+  for (u16 packed : {KW_TERM_RDMAP_CATASTROPHIC, KW_TERM_DDP_CATASTROPHIC, KW_TERM_MPA_CRC,
+                     KW_TERM_MPA_MARKER, KW_TERM_MPA_NO_IRD}) {
+    EXPECT_EQ(build(described(packed, kReadReqHdr, kReadReqBody.data())), build(term(packed)));
+  }
+}
+
+TEST(TermSet, WithoutASegmentAtFault) {
+  EXPECT_EQ(build(described(KW_TERM_RDMAP_OPCODE, {}, nullptr)), hex("0206 0000"));
+}
+
 TEST(Term, HeaderWithoutLength) {
   kw_term t = term(KW_TERM_RDMAP_OPCODE);
   attach(&t, kSendHdr, 0);
