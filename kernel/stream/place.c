@@ -8,22 +8,130 @@
 #include "stream/owner.h"
 #include "stream/place.h"
 
+/* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
+struct kw_mem_errors {
+	u16 inv_stag;
+	u16 assoc;
+	u16 wrap;
+	u16 bounds;
+};
+
+static const struct kw_mem_errors kw_tagged_errors = {
+	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
+	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,
+	.wrap = KW_TERM_DDP_TAGGED_TO_WRAP,
+	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
+};
+
+static const struct kw_mem_errors kw_read_errors = {
+	.inv_stag = KW_TERM_RDMAP_INV_STAG,
+	.assoc = KW_TERM_RDMAP_STAG_NOT_ASSOC,
+	.wrap = KW_TERM_RDMAP_TO_WRAP,
+	.bounds = KW_TERM_RDMAP_BOUNDS,
+};
+
 /* The last region found is good until the pass ends: see struct kw_rx.mem. */
-static struct kw_mem *kw_local_mem(struct kw_stream *s, u32 lkey)
+static struct kw_mem *kw_find_mem(struct kw_stream *s, u32 stag)
 {
 	struct kw_mem *mem = s->rx.mem;
 
-	if (mem && mem->stag == lkey && READ_ONCE(mem->valid))
+	if (mem && mem->stag == stag && READ_ONCE(mem->valid))
 		return mem;
-	mem = kw_own_mem(s, lkey);
+	mem = kw_own_mem(s, stag);
 	s->rx.mem = mem;
 	return mem;
+}
+
+/*
+ * May the peer touch these octets? Both the region's rights and the queue
+ * pair's are asked. A range that wraps is also out of bounds: it is looked for
+ * first, or its error could never be told (RFC 5041 section 7.1).
+ */
+static u16 kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
+			   u64 to, u32 len, u32 access,
+			   const struct kw_mem_errors *err)
+{
+	if (!mem)
+		return err->inv_stag;
+	if (mem->pd != s->pd)
+		return err->assoc;
+	if (to + len < to)
+		return err->wrap;
+	if (!kw_mem_covers(mem, to, len))
+		return err->bounds;
+	if (!(mem->access & access) || !(READ_ONCE(s->access) & access))
+		return KW_TERM_RDMAP_ACCESS;
+	return 0;
+}
+
+/**
+ * kw_check_write() - may the peer write there?
+ * @s: stream
+ * @stag: STag that the peer names
+ * @to: tagged offset of the first octet
+ * @len: octets, at least 1
+ * @mem: result: the region, if it may
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: 0, or the enum kw_term_code to answer with.
+ */
+u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
+		   const struct kw_mem **mem)
+{
+	*mem = kw_find_mem(s, stag);
+	return kw_check_remote(s, *mem, to, len, IB_ACCESS_REMOTE_WRITE,
+			       &kw_tagged_errors);
+}
+
+/**
+ * kw_check_read() - may the peer read there?
+ * @s: stream
+ * @stag: STag that the peer names
+ * @to: tagged offset of the first octet
+ * @len: octets, at least 1
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: 0, or the enum kw_term_code to answer with.
+ */
+u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
+{
+	return kw_check_remote(s, kw_find_mem(s, stag), to, len,
+			       IB_ACCESS_REMOTE_READ, &kw_read_errors);
+}
+
+/**
+ * kw_check_sink() - may the answer to a Read of ours be placed there?
+ * @s: stream
+ * @sge: what the Read was posted with
+ * @off: offset in it of the first octet
+ * @len: octets, at least 1
+ * @mem: result: the region, if it may
+ *
+ * Local rights are asked for: it is not the peer who chose the place. They were
+ * asked for when the Read was sent too, but a region can go away at any time.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: 0, or the enum kw_term_code to answer with.
+ */
+u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
+		  u32 len, const struct kw_mem **mem)
+{
+	*mem = kw_find_mem(s, sge->lkey);
+	if (!*mem)
+		return KW_TERM_DDP_TAGGED_INV_STAG;
+	if ((*mem)->pd != s->pd)
+		return KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC;
+	if (!kw_mem_covers(*mem, sge->addr + off, len))
+		return KW_TERM_DDP_TAGGED_BOUNDS;
+	if (!((*mem)->access & IB_ACCESS_LOCAL_WRITE))
+		return KW_TERM_RDMAP_ACCESS;
+	return 0;
 }
 
 static struct kw_mem *kw_check_sge(struct kw_stream *s,
 				   const struct kiwarp_sge *sge, u32 access)
 {
-	struct kw_mem *mem = kw_local_mem(s, sge->lkey);
+	struct kw_mem *mem = kw_find_mem(s, sge->lkey);
 
 	if (!mem || mem->pd != s->pd || (mem->access & access) != access ||
 	    !kw_mem_covers(mem, sge->addr, sge->length))
@@ -81,6 +189,23 @@ int kw_place_tagged(struct kw_stream *s, struct kw_cursor *c,
 		len -= n;
 	}
 	return 0;
+}
+
+/**
+ * kw_sg_seek() - find an offset in a local SGE list
+ * @sge: the list
+ * @num_sge: entries
+ * @off: octets from its start; at most what the list has
+ *
+ * Return: the position.
+ */
+struct kw_sg_pos kw_sg_seek(const struct kiwarp_sge *sge, u32 num_sge, u32 off)
+{
+	struct kw_sg_pos pos = { .off = off };
+
+	while (pos.idx < num_sge && pos.off >= sge[pos.idx].length)
+		pos.off -= sge[pos.idx++].length;
+	return pos;
 }
 
 /**

@@ -40,29 +40,22 @@ static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 	       kw_crc_get(field) == crc;
 }
 
-/* DDP and RDMAP versions are checked here, before anything else is believed. */
+/* What a header says by itself is checked here, before anything is believed. */
 static int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
 {
 	u32 hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
-	const struct kw_rdmap_op_info *op;
+	u16 code;
 
 	if (ulpdu_len < hdr_len)
 		return KW_RX_TERM(KW_TERM_MPA_MARKER);
 	seg->len = ulpdu_len - hdr_len;
 	kw_ddp_parse(seg->raw + KW_MPA_HDR_LEN, &seg->ddp);
-	if (seg->ddp.dv != KW_DDP_VERSION)
-		return KW_RX_TERM(seg->ddp.tagged ?
-				  KW_TERM_DDP_TAGGED_VERSION :
-				  KW_TERM_DDP_UNTAGGED_VERSION);
-	if (kw_rdmap_rv(seg->ddp.rsvd_ulp_ctrl) != KW_RDMAP_VERSION)
-		return KW_RX_TERM(KW_TERM_RDMAP_VERSION);
 	seg->op = kw_rdmap_op(seg->ddp.rsvd_ulp_ctrl);
-	op = &kw_rdmap_ops[seg->op];
-	if (!op->valid || op->tagged != seg->ddp.tagged)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	if (!op->tagged && op->qn != seg->ddp.qn)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_INV_QN);
-	return 0;
+	seg->read_req = NULL;
+	code = kw_ddp_check_header(&seg->ddp);
+	if (!code)
+		code = kw_rdmap_check_header(&seg->ddp);
+	return code ? KW_RX_TERM(code) : 0;
 }
 
 /*
@@ -119,44 +112,40 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	return rv;
 }
 
+/* What the owner is told, and the counter, of an error in what the peer sent. */
+static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
+{
+	struct kw_term t;
+
+	kw_term_set_code(&t, code);
+	if (code == KW_TERM_MPA_MARKER)
+		kw_rx_count(s, KW_CNT_RX_MARKER_ERRORS, 1);
+	if (t.layer == KW_TERM_LAYER_LLP)
+		return KW_FAIL_FATAL;
+	kw_rx_count(s, t.layer == KW_TERM_LAYER_DDP ? KW_CNT_RX_DDP_ERRORS :
+						      KW_CNT_RX_RDMAP_ERRORS, 1);
+	switch (t.type) {
+	case 0:
+		return KW_FAIL_FATAL;
+	case 1:
+		return KW_FAIL_REMOTE_ACCESS;
+	default:
+		return KW_FAIL_REMOTE_REQUEST;
+	}
+}
+
 /* Remember what to tell the peer, with the headers that it needs to see. */
 static void kw_rx_error(struct kw_stream *s, int rv,
 			const struct kw_segment *seg)
 {
-	struct kw_term *t = &s->tx.term;
 	u16 code = rv & 0xffff;
-	enum kw_fail why = KW_FAIL_FATAL;
 
 	if (rv == KW_RX_STOP)
 		return;
-	memset(t, 0, sizeof(*t));
-	kw_term_set_code(t, code);
-	switch (t->layer) {
-	case KW_TERM_LAYER_RDMAP:
-		kw_rx_count(s, KW_CNT_RX_RDMAP_ERRORS, 1);
-		why = t->type == 1 ? KW_FAIL_REMOTE_ACCESS :
-		      t->type == 2 ? KW_FAIL_REMOTE_REQUEST : KW_FAIL_FATAL;
-		break;
-	case KW_TERM_LAYER_DDP:
-		kw_rx_count(s, KW_CNT_RX_DDP_ERRORS, 1);
-		why = t->type == 1 ? KW_FAIL_REMOTE_ACCESS :
-		      KW_FAIL_REMOTE_REQUEST;
-		break;
-	}
-	/* An LLP error leaves no header that could be trusted (RFC 5040 4.8). */
-	if (t->layer != KW_TERM_LAYER_LLP) {
-		t->has_len = true;
-		t->has_ddp = true;
-		t->seg_len = get_unaligned_be16(seg->raw);
-		t->ddp_hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
-		memcpy(t->ddp_hdr, seg->raw + KW_MPA_HDR_LEN, t->ddp_hdr_len);
-		t->has_rdmap = seg->has_body &&
-			       t->layer == KW_TERM_LAYER_RDMAP;
-		if (t->has_rdmap)
-			memcpy(t->rr_hdr, seg->body, KW_READ_REQ_LEN);
-	}
+	kw_term_set(&s->tx.term, code, get_unaligned_be16(seg->raw),
+		    seg->raw + KW_MPA_HDR_LEN, seg->read_req);
 	pr_debug_ratelimited("stream %p: %s\n", s, kw_term_str(code));
-	kw_stream_fail(s, why, true);
+	kw_stream_fail(s, kw_rx_count_error(s, code), true);
 }
 
 /* After an error everything that still comes is dropped, silently. */
@@ -202,7 +191,7 @@ static void kw_rx_pass(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	u32 avail, done = 0, used = 0;
-	struct kw_segment seg;
+	struct kw_segment seg = {};
 	struct kw_cursor c;
 	int rv = 0;
 
@@ -217,7 +206,6 @@ static void kw_rx_pass(struct kw_stream *s)
 		return;
 
 	while (done < avail) {
-		seg.has_body = false;
 		rv = kw_rx_fpdu(s, &c, avail - done, &used, &seg);
 		if (rv || !used)
 			break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Between the parts of the receive path: rx.c, rx_msg.c and rx_stage.c. */
+/* Between the parts of the receive path: rx.c, rx_msg.c, rx_term.c and rx_stage.c. */
 #ifndef KW_STREAM_RX_H
 #define KW_STREAM_RX_H
 
@@ -20,8 +20,7 @@
  * @op: enum kw_rdmap_opcode
  * @len: octets of payload
  * @raw: MPA length and DDP header as received, for a Terminate
- * @has_body: @body is filled
- * @body: the Read Request's body as received, likewise
+ * @read_req: the Read Request as received, likewise, once it is whole; or NULL
  */
 struct kw_segment {
 	struct kw_ddp_hdr ddp;
@@ -29,7 +28,7 @@ struct kw_segment {
 	bool has_body;
 	u32 len;
 	u8 raw[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
-	u8 body[KW_READ_REQ_LEN];
+	const u8 *read_req;
 };
 
 void kw_rx_data_ready(struct sock *sk);
@@ -37,6 +36,9 @@ void kw_rx_run(struct kw_stream *s);
 
 int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 		  struct kw_cursor *c);
+
+int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
+		    struct kw_cursor *c);
 
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want);
 bool kw_stage_needed(struct kw_stream *s, u32 need);

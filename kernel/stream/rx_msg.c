@@ -2,6 +2,7 @@
 /*
  * What each RDMAP message does when it arrives: checks in the order of
  * RFC 5041 section 7.1 and RFC 5040 section 7, then placement, then delivery.
+ * A Terminate's arrival is in rx_term.c.
  */
 #include <rdma/ib_verbs.h>
 
@@ -11,108 +12,38 @@
 #include "stream/rx.h"
 #include "stream/teardown.h"
 
-/* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
-struct kw_mem_errors {
-	u16 inv_stag;
-	u16 assoc;
-	u16 wrap;
-	u16 bounds;
-	u16 access;
-};
-
-static const struct kw_mem_errors kw_tagged_errors = {
-	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
-	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,
-	.wrap = KW_TERM_DDP_TAGGED_TO_WRAP,
-	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
-	.access = KW_TERM_RDMAP_ACCESS,
-};
-
-static const struct kw_mem_errors kw_read_errors = {
-	.inv_stag = KW_TERM_RDMAP_INV_STAG,
-	.assoc = KW_TERM_RDMAP_STAG_NOT_ASSOC,
-	.wrap = KW_TERM_RDMAP_TO_WRAP,
-	.bounds = KW_TERM_RDMAP_BOUNDS,
-	.access = KW_TERM_RDMAP_ACCESS,
-};
-
-/*
- * May the peer touch these octets? Both the region's rights and the queue
- * pair's are asked (RFC 5041 section 8.2: association by PD and by stream).
- */
-static int kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
-			   u64 to, u32 len, u32 access,
-			   const struct kw_mem_errors *err)
-{
-	if (!mem)
-		return KW_RX_TERM(err->inv_stag);
-	if (mem->pd != s->pd)
-		return KW_RX_TERM(err->assoc);
-	if (to + len < to)
-		return KW_RX_TERM(err->wrap);
-	if (!kw_mem_covers(mem, to, len))
-		return KW_RX_TERM(err->bounds);
-	if (!(mem->access & access) || !(READ_ONCE(s->access) & access))
-		return KW_RX_TERM(err->access);
-	return 0;
-}
-
-static struct kw_mem *kw_remote_mem(struct kw_stream *s, u32 stag)
-{
-	struct kw_mem *mem = s->rx.mem;
-
-	if (!mem || mem->stag != stag || !READ_ONCE(mem->valid)) {
-		mem = kw_own_mem(s, stag);
-		s->rx.mem = mem;
-	}
-	return mem;
-}
-
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		       struct kw_cursor *c)
 {
 	const struct kw_mem *mem;
-	int rv;
+	u16 code;
 
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
 		return 0;
-	mem = kw_remote_mem(s, seg->ddp.stag);
-	rv = kw_check_remote(s, mem, seg->ddp.to, seg->len,
-			     IB_ACCESS_REMOTE_WRITE, &kw_tagged_errors);
-	if (rv)
-		return rv;
+	code = kw_check_write(s, seg->ddp.stag, seg->ddp.to, seg->len, &mem);
+	if (code)
+		return KW_RX_TERM(code);
 	if (kw_place_tagged(s, c, mem, seg->ddp.to, seg->len))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	return 0;
 }
 
-static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
-			  struct kw_cursor *c)
+/* A whole Read Request: to be answered when its turn comes. */
+static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 {
 	struct kw_read_req req;
-	int rv;
+	u16 code;
 
-	if (seg->ddp.msn != s->rx.read_msn)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	if (s->irq_len == s->p.ird)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
-	if (seg->ddp.mo)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_INV_MO);
-	if (seg->len > KW_READ_REQ_LEN)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_TOO_LONG);
-	if (seg->len < KW_READ_REQ_LEN || !seg->ddp.last)
+	if (s->rx.req_len != KW_READ_REQ_LEN)
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
-	if (!kw_cursor_copy(c, seg->body, KW_READ_REQ_LEN))
-		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	seg->has_body = true;
-	kw_read_req_parse(seg->body, &req);
+	s->rx.req_len = 0;
+	seg->read_req = s->rx.req;
+	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
-		rv = kw_check_remote(s, kw_remote_mem(s, req.src_stag),
-				     req.src_to, req.size,
-				     IB_ACCESS_REMOTE_READ, &kw_read_errors);
-		if (rv)
-			return rv;
+		code = kw_check_read(s, req.src_stag, req.src_to, req.size);
+		if (code)
+			return KW_RX_TERM(code);
 	}
 	s->rx.read_msn++;
 	s->irq[(s->irq_head + s->irq_len++) % s->p.ird] = req;
@@ -120,38 +51,87 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 	return 0;
 }
 
+static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
+			  struct kw_cursor *c)
+{
+	u16 code;
+
+	/* Behind our FIN no answer can follow. */
+	if (s->fin_sent)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	if (seg->ddp.msn != s->rx.read_msn)
+		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
+	if (s->irq_len == s->p.ird)
+		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
+	code = kw_ddp_check_offset(&seg->ddp, seg->len, KW_READ_REQ_LEN,
+				   s->rx.req_len);
+	if (code)
+		return KW_RX_TERM(code);
+	if (seg->len && !kw_cursor_copy(c, s->rx.req + seg->ddp.mo, seg->len))
+		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
+	s->rx.req_len += seg->len;
+	return seg->ddp.last ? kw_rx_read_req_last(s, seg) : 0;
+}
+
+static int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
+			   u16 status, u16 code)
+{
+	if (!e->rtr)
+		kw_own_wqe_done(s, e->sq_index, status);
+	return KW_RX_TERM(code);
+}
+
+/* Does a segment go on with the answer to the oldest Read? */
+static u16 kw_rx_read_resp_check(const struct kw_segment *seg,
+				 const struct kw_orq_entry *e)
+{
+	if (seg->ddp.stag != e->sink.lkey)
+		return KW_TERM_DDP_TAGGED_INV_STAG;
+	if (seg->ddp.to + seg->len < seg->ddp.to)
+		return KW_TERM_DDP_TAGGED_TO_WRAP;
+	if (seg->ddp.to != e->sink.addr + e->done ||
+	    seg->len > e->sink.length - e->done)
+		return KW_TERM_DDP_TAGGED_BOUNDS;
+	return 0;
+}
+
+static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
+				 struct kw_cursor *c, struct kw_orq_entry *e)
+{
+	const struct kw_mem *mem;
+	u16 code;
+
+	code = kw_rx_read_resp_check(seg, e);
+	if (code)
+		return kw_rx_read_fail(s, e, IB_WC_BAD_RESP_ERR, code);
+	code = kw_check_sink(s, &e->sink, e->done, seg->len, &mem);
+	if (code)
+		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
+	if (kw_place_tagged(s, c, mem, seg->ddp.to, seg->len))
+		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
+	e->done += seg->len;
+	return 0;
+}
+
 static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 			   struct kw_cursor *c)
 {
 	struct kw_orq_entry *e = &s->orq[s->orq_head];
-	const struct kw_mem *mem;
-	u32 left;
+	int rv;
 
 	if (!s->orq_len)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	left = e->sink.length - e->done;
 	if (seg->len) {
-		if (seg->ddp.stag != e->sink.lkey)
-			return KW_RX_TERM(KW_TERM_DDP_TAGGED_INV_STAG);
-		if (seg->ddp.to != e->sink.addr + e->done || seg->len > left)
-			return KW_RX_TERM(KW_TERM_DDP_TAGGED_BOUNDS);
-		mem = kw_remote_mem(s, e->sink.lkey);
-		if (!mem)
-			return KW_RX_TERM(KW_TERM_DDP_TAGGED_INV_STAG);
-		if (mem->pd != s->pd ||
-		    !(mem->access & IB_ACCESS_LOCAL_WRITE) ||
-		    !kw_mem_covers(mem, e->sink.addr + e->done, seg->len))
-			return KW_RX_TERM(KW_TERM_DDP_TAGGED_BOUNDS);
-		if (kw_place_tagged(s, c, mem, seg->ddp.to, seg->len))
-			return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-		e->done += seg->len;
-		left -= seg->len;
+		rv = kw_rx_read_resp_place(s, seg, c, e);
+		if (rv)
+			return rv;
 	}
 	if (!seg->ddp.last)
 		return 0;
 	/* RFC 5040 section 5.2.2: the last segment ends what was asked for. */
-	if (left)
-		return KW_RX_TERM(KW_TERM_DDP_TAGGED_BOUNDS);
+	if (e->done != e->sink.length)
+		return kw_rx_read_fail(s, e, IB_WC_BAD_RESP_ERR,
+				       KW_TERM_DDP_TAGGED_BOUNDS);
 
 	s->orq_head = (s->orq_head + 1) % s->p.ord;
 	s->orq_len--;
@@ -190,30 +170,54 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 	s->rx.recv_open = true;
 	s->rx.recv_op = seg->op;
 	s->rx.recv_len = 0;
+	s->rx.recv_mo = 0;
 	s->rx.recv_pos = (struct kw_sg_pos){};
 	return 0;
 }
 
 static int kw_rx_send_fail(struct kw_stream *s, u16 status, u16 code)
 {
+	s->reason = KIWARP_TERM_SENT | code;
 	s->rx.recv_open = false;
 	kw_own_recv_done(s, &s->rx.recv, status, 0, false, false, 0);
 	return KW_RX_TERM(code);
 }
 
+/* RFC 5040 section 7.2: why the peer may not invalidate an STag. */
+static u16 kw_rx_invalidate(struct kw_stream *s, u32 stag)
+{
+	switch (kw_own_invalidate(s, stag)) {
+	case 0:
+		return 0;
+	case -ENOENT:
+		return KW_TERM_RDMAP_INV_STAG;
+	case -EACCES:
+		return KW_TERM_RDMAP_STAG_NOT_ASSOC;
+	case -EPERM:
+		return KW_TERM_RDMAP_PROT_CANT_INV;
+	default:
+		return KW_TERM_RDMAP_OP_CANT_INV;
+	}
+}
+
 static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 {
 	bool inv = kw_op_invalidates(seg->op);
+	u16 code;
 
 	/* RFC 5040 section 5.1: invalidation comes before delivery. */
-	if (inv && kw_own_invalidate(s, seg->ddp.ulp_dword))
-		return kw_rx_send_fail(s, IB_WC_WR_FLUSH_ERR,
-				       KW_TERM_RDMAP_PROT_CANT_INV);
-	s->rx.mem = NULL;
+	if (inv) {
+		code = kw_rx_invalidate(s, seg->ddp.ulp_dword);
+		if (code)
+			return kw_rx_send_fail(s, IB_WC_WR_FLUSH_ERR, code);
+		s->rx.mem = NULL;
+	}
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
-	kw_own_recv_done(s, &s->rx.recv, IB_WC_SUCCESS, s->rx.recv_len,
-			 kw_op_solicits(seg->op), inv, seg->ddp.ulp_dword);
+	/* Of octets sent twice the message has but one. */
+	kw_own_recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
+			 seg->ddp.mo + seg->len, kw_op_solicits(seg->op), inv,
+			 seg->ddp.ulp_dword);
 	return 0;
 }
 
@@ -225,9 +229,27 @@ static bool kw_rx_rtr_send(struct kw_stream *s, const struct kw_segment *seg)
 	       seg->ddp.msn == s->rx.send_msn;
 }
 
+static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
+			    struct kw_cursor *c)
+{
+	struct kw_rx *rx = &s->rx;
+
+	if (seg->ddp.mo != rx->recv_mo)
+		rx->recv_pos = kw_sg_seek(rx->recv.sge, rx->recv.num_sge,
+					  seg->ddp.mo);
+	if (kw_place_sgl(s, c, rx->recv.sge, rx->recv.num_sge, &rx->recv_pos,
+			 seg->len))
+		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
+				       KW_TERM_RDMAP_CATASTROPHIC);
+	rx->recv_mo = seg->ddp.mo + seg->len;
+	rx->recv_len += seg->len;
+	return 0;
+}
+
 static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		      struct kw_cursor *c)
 {
+	u16 code;
 	int rv;
 
 	if (kw_rx_rtr_send(s, seg)) {
@@ -243,58 +265,20 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 	} else if (seg->op != s->rx.recv_op) {
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	}
-	/* TCP keeps the order, so a segment continues where the last one ended. */
-	if (seg->ddp.mo != s->rx.recv_len)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_INV_MO);
-	if (seg->len > s->rx.recv.len - s->rx.recv_len)
-		return kw_rx_send_fail(s, IB_WC_LOC_LEN_ERR,
-				       KW_TERM_DDP_UNTAGGED_TOO_LONG);
-	rv = kw_place_sgl(s, c, s->rx.recv.sge, s->rx.recv.num_sge,
-			  &s->rx.recv_pos, seg->len);
-	if (rv)
-		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
-				       KW_TERM_RDMAP_CATASTROPHIC);
-	s->rx.recv_len += seg->len;
-	return seg->ddp.last ? kw_rx_send_last(s, seg) : 0;
-}
-
-/* The outbound Read that a Terminate names, by its MSN on queue 1. */
-static struct kw_orq_entry *kw_term_read(struct kw_stream *s,
-					 const struct kw_term *t)
-{
-	struct kw_ddp_hdr h;
-	u32 back;
-
-	if (!t->has_ddp || t->ddp_hdr_len != KW_DDP_UNTAGGED_LEN)
-		return NULL;
-	kw_ddp_parse(t->ddp_hdr, &h);
-	if (h.tagged || h.qn != KW_QN_READ_REQ)
-		return NULL;
-	/* tx.read_msn is the next one's; the youngest outstanding is one back. */
-	back = s->tx.read_msn - h.msn;
-	if (!back || back > s->orq_len)
-		return NULL;
-	return &s->orq[(s->orq_head + s->orq_len - back) % s->p.ord];
-}
-
-static int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
-			   struct kw_cursor *c)
-{
-	struct kw_orq_entry *e;
-	u8 buf[KW_TERM_MAX_LEN];
-	struct kw_term t;
-	u32 len = min_t(u32, seg->len, sizeof(buf));
-
-	atomic64_inc(&s->counters[KW_CNT_TERM_RECEIVED]);
-	if (kw_cursor_copy(c, buf, len) && !kw_term_parse(buf, len, &t)) {
-		pr_debug_ratelimited("stream %p: peer terminated: %s\n", s,
-				     kw_term_str(kw_term_get_code(&t)));
-		e = kw_term_read(s, &t);
-		if (e && !e->rtr)
-			kw_own_wqe_done(s, e->sq_index, IB_WC_REM_ACCESS_ERR);
+	/* A message has at most 2^32-1 octets, whatever the buffers would hold. */
+	code = kw_ddp_check_offset(&seg->ddp, seg->len,
+				   min_t(u64, s->rx.recv.len, U32_MAX),
+				   s->rx.recv_len);
+	if (code == KW_TERM_DDP_UNTAGGED_TOO_LONG)
+		return kw_rx_send_fail(s, IB_WC_LOC_LEN_ERR, code);
+	if (code)
+		return KW_RX_TERM(code);
+	if (seg->len) {
+		rv = kw_rx_send_place(s, seg, c);
+		if (rv)
+			return rv;
 	}
-	kw_stream_fail(s, KW_FAIL_FATAL, false);
-	return KW_RX_STOP;
+	return seg->ddp.last ? kw_rx_send_last(s, seg) : 0;
 }
 
 typedef int (*kw_rx_handler)(struct kw_stream *s, struct kw_segment *seg,
@@ -329,6 +313,7 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 	if (!handler)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	rv = handler(s, seg, c);
+	s->rx.partial = !seg->ddp.last;
 	if (!s->rx.started) {
 		/* The initiator speaks first: from now on this side may. */
 		s->rx.started = true;

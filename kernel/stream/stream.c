@@ -111,6 +111,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	}
 	s->sock = sock;
 	s->status = 0;
+	s->reason = 0;
 	s->peer_fin = false;
 	s->fin_sent = false;
 	s->abort = false;

@@ -145,13 +145,20 @@ struct kw_orq_entry {
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
+ * @partial: the last segment received was not the last of its message
  * @send_msn: next MSN expected on queue 0
  * @read_msn: next MSN expected on queue 1
  * @recv_open: a Send is being received into @recv
  * @recv_op: opcode of that Send's first segment
- * @recv_len: octets of it placed so far
- * @recv_pos: where the next octet goes
+ * @recv_len: octets of it placed so far; those of a peer that sends some of
+ *	them again count again
+ * @recv_mo: where the segment placed last ended
+ * @recv_pos: the same as a position in @recv
  * @recv: the receive queue entry in use
+ * @req_len: octets in @req so far
+ * @req: the Read Request being received
+ * @term_len: octets of a Terminate received so far
+ * @term: as many of them as a Terminate can have
  * @mem: region last looked up, good within one pass
  * @stage: pages that hold the start of an FPDU larger than the socket buffer
  * @staged: octets in @stage
@@ -161,14 +168,20 @@ struct kw_rx {
 	bool again;
 	bool kick;
 	bool started;
+	bool partial;
 	u32 need;
 	u32 send_msn;
 	u32 read_msn;
 	bool recv_open;
 	u8 recv_op;
-	u32 recv_len;
+	u32 recv_mo;
+	u64 recv_len;
 	struct kw_sg_pos recv_pos;
 	struct kw_recv recv;
+	u64 req_len;
+	u8 req[KW_READ_REQ_LEN];
+	u64 term_len;
+	u8 term[KW_TERM_MAX_LEN];
 	struct kw_mem *mem;
 	struct page **stage;
 	u32 staged;
@@ -243,7 +256,10 @@ enum kw_stream_state {
  * @fin_sent: this side's half is closed
  * @abort: end at once
  * @deadline: jiffies by which teardown ends, however far it got
+ * @gate_end: jiffies by which tx.gate opens during teardown
+ * @una: first octet that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
+ * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
  * @pd: identity of the protection domain
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @mem_srcu: domain that keeps regions alive during a pass
@@ -261,7 +277,10 @@ struct kw_stream {
 	bool fin_sent;
 	bool abort;
 	unsigned long deadline;
+	unsigned long gate_end;
+	u32 una;
 	int status;
+	u32 reason;
 	const void *pd;
 	u32 access;
 	struct srcu_struct *mem_srcu;

@@ -165,7 +165,8 @@ static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
 {
 	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
 		return false;
-	return !kw_wqe_is_read(w) || s->orq_len < s->p.ord;
+	/* With no Reads allowed at all, kw_wqe_check() is to say so. */
+	return !kw_wqe_is_read(w) || !s->p.ord || s->orq_len < s->p.ord;
 }
 
 /* A local fault: the WQE completes in error and the stream ends. */
@@ -174,8 +175,7 @@ static void kw_wqe_fail(struct kw_stream *s, u16 status)
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
 	kw_own_wqe_done(s, s->tx.wqe.index, status);
-	memset(&s->tx.term, 0, sizeof(s->tx.term));
-	kw_term_set_code(&s->tx.term, KW_TERM_RDMAP_CATASTROPHIC);
+	kw_term_set(&s->tx.term, KW_TERM_RDMAP_CATASTROPHIC, 0, NULL, NULL);
 	kw_stream_fail(s, KW_FAIL_LOCAL, true);
 }
 
@@ -343,12 +343,24 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 	return true;
 }
 
-/* The source may have been deregistered since the request was checked. */
-static void kw_read_resp_fail(struct kw_stream *s)
+/*
+ * The source may have been deregistered since the request was checked. The
+ * peer is shown the request: there is no more of a header to show yet.
+ */
+static void kw_read_resp_fail(struct kw_stream *s, u64 to, u32 len)
 {
+	const struct kw_read_req *r = &s->irq[s->irq_head];
+	u16 code = kw_check_read(s, r->src_stag, to, len);
+	u8 hdr[KW_DDP_UNTAGGED_LEN];
+	u8 body[KW_READ_REQ_LEN];
+
+	/* Those held have successive MSNs, and this is the oldest. */
+	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
+			    KW_QN_READ_REQ, s->rx.read_msn - s->irq_len, 0);
+	kw_read_req_build(body, r);
 	s->tx.msg = KW_MSG_NONE;
-	memset(&s->tx.term, 0, sizeof(s->tx.term));
-	kw_term_set_code(&s->tx.term, KW_TERM_RDMAP_INV_STAG);
+	kw_term_set(&s->tx.term, code ? code : KW_TERM_RDMAP_INV_STAG,
+		    sizeof(hdr) + sizeof(body), hdr, body);
 	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
 }
 
@@ -369,7 +381,7 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 	src.length = n;
 	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
 			  IB_ACCESS_REMOTE_READ)) {
-		kw_read_resp_fail(s);
+		kw_read_resp_fail(s, src.addr, n);
 		return false;
 	}
 	last = s->tx.off + n == r->size;

@@ -380,7 +380,8 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag)
  *
  * Context: any.
  * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
- * another protection domain, -EPERM if it may not be invalidated.
+ * another protection domain, -EPERM if the peer has no right to it,
+ * -EOPNOTSUPP if regions of its kind cannot be invalidated.
  */
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		      bool remote)
@@ -393,8 +394,10 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		rv = -ENOENT;
 	else if (mem->pd != pd)
 		rv = -EACCES;
-	else if (!mem->nr_ext || (remote && !(mem->access & KW_REMOTE_ACCESS)))
+	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		rv = -EPERM;
+	else if (!mem->nr_ext)
+		rv = -EOPNOTSUPP;
 	else if (!xchg(&mem->valid, false))
 		rv = -ENOENT;
 	srcu_read_unlock(&dev->mem_srcu, key);

@@ -4,6 +4,12 @@
  */
 #include "verbs/qp.h"
 
+/* Which Terminate it was, so that a consumer in trouble has more to go by. */
+static u32 kw_qp_vendor_err(const struct kw_qp *qp, u16 status)
+{
+	return status == IB_WC_SUCCESS ? 0 : qp->stream.reason;
+}
+
 static bool kw_status_solicits(u16 status)
 {
 	/* Completions in error raise solicited events too (ibv_req_notify_cq). */
@@ -28,6 +34,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		.byte_len = t->len,
 		.qp_id = qp->ib.qp_num,
 		.wqe_index = qp->sq_done + 1,
+		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
 	qp->sq_done++;
@@ -63,6 +70,7 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 		.qp_id = qp->ib.qp_num,
 		.wqe_index = qp->rq_done + 1,
 		.inv_stag = inv_stag,
+		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
 	qp->rq_done++;

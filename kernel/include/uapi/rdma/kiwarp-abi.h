@@ -165,6 +165,14 @@ struct kiwarp_rqe {
 #define KIWARP_CQE_WITH_INV 0x1	/* inv_stag says which STag the peer invalidated */
 #define KIWARP_CQE_SOLICITED 0x2
 
+/*
+ * struct kiwarp_cqe.vendor_err of a completion in error is 0, or one of these
+ * and, in the low 16 bits, layer, type and code of the Terminate that ended
+ * the connection (RFC 5040 section 4.8).
+ */
+#define KIWARP_TERM_SENT 0x10000	/* to the peer, for an error found here */
+#define KIWARP_TERM_RECEIVED 0x20000	/* from the peer */
+
 struct kiwarp_cqe {
 	__aligned_u64 wr_id;
 	__u8 opcode;		/* enum kiwarp_opcode */

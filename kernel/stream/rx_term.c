@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The peer's Terminate (RFC 5040 sections 4.8 and 7): put together, read, and
+ * traced to the work request that it is about.
+ */
+#include <rdma/ib_verbs.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/rx.h"
+#include "stream/teardown.h"
+
+/* The outbound Read that has this MSN on queue 1, if it is still unanswered. */
+static const struct kw_orq_entry *kw_term_read(const struct kw_stream *s,
+					       u32 msn)
+{
+	/* tx.read_msn is the next one's; the youngest outstanding is one back. */
+	u32 back = s->tx.read_msn - msn;
+
+	if (!back || back > s->orq_len)
+		return NULL;
+	return &s->orq[(s->orq_head + s->orq_len - back) % s->p.ord];
+}
+
+/*
+ * Is this the header of a segment of the message that is being sent? Those
+ * before it are complete: nothing says any more which they were.
+ */
+static bool kw_term_is_current(const struct kw_stream *s,
+			       const struct kw_ddp_hdr *h)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+
+	if (s->tx.msg != KW_MSG_WQE)
+		return false;
+	if (h->tagged)
+		return w->opcode == KIWARP_OP_WRITE && h->stag == w->rkey &&
+		       h->to - w->raddr < w->len;
+	return (w->opcode == KIWARP_OP_SEND ||
+		w->opcode == KIWARP_OP_SEND_INV) &&
+	       h->qn == KW_QN_SEND && h->msn == s->tx.send_msn;
+}
+
+/* What the work request at fault completes with. */
+static u16 kw_term_status(u16 code)
+{
+	struct kw_term t;
+
+	kw_term_set_code(&t, code);
+	if (t.layer == KW_TERM_LAYER_LLP)
+		return IB_WC_WR_FLUSH_ERR;
+	switch (t.type) {
+	case 0:
+		return IB_WC_REM_OP_ERR;
+	case 1:
+		return IB_WC_REM_ACCESS_ERR;
+	default:
+		return IB_WC_REM_INV_REQ_ERR;
+	}
+}
+
+static void kw_term_blame(struct kw_stream *s, const struct kw_term *t,
+			  u16 status)
+{
+	const struct kw_orq_entry *e;
+	struct kw_ddp_hdr h;
+
+	if (!t->has_ddp)
+		return;
+	kw_ddp_parse(t->ddp_hdr, &h);
+	if (!h.tagged && h.qn == KW_QN_READ_REQ) {
+		e = kw_term_read(s, h.msn);
+		if (e && !e->rtr)
+			kw_own_wqe_done(s, e->sq_index, status);
+	} else if (kw_term_is_current(s, &h)) {
+		kw_own_wqe_done(s, s->tx.wqe.index, status);
+	}
+}
+
+/* Keep a segment's part of the message; of what is longer than any, the start. */
+static bool kw_term_take(struct kw_stream *s, const struct kw_segment *seg,
+			 struct kw_cursor *c)
+{
+	u32 mo = min_t(u32, seg->ddp.mo, sizeof(s->rx.term));
+	u32 len = min_t(u32, seg->len, sizeof(s->rx.term) - mo);
+
+	if (seg->ddp.msn != KW_DDP_MSN_FIRST ||
+	    kw_ddp_check_offset(&seg->ddp, seg->len, U32_MAX, s->rx.term_len) ||
+	    (len && !kw_cursor_copy(c, s->rx.term + mo, len)))
+		return false;
+	s->rx.term_len += seg->len;
+	return true;
+}
+
+static void kw_term_read_out(struct kw_stream *s)
+{
+	u32 len = min_t(u64, s->rx.term_len, sizeof(s->rx.term));
+	struct kw_term t;
+	u16 code;
+
+	if (kw_term_parse(s->rx.term, len, &t) == KW_TERM_SHORT)
+		return;
+	code = kw_term_unswap(kw_term_get_code(&t));
+	s->reason = KIWARP_TERM_RECEIVED | code;
+	kw_term_blame(s, &t, kw_term_status(code));
+}
+
+/**
+ * kw_rx_terminate() - act on a segment of a Terminate
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * A Terminate that breaks a rule itself ends the stream as any does: to answer
+ * it with another would be of no use to anybody.
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 if more of it has to come, else KW_RX_STOP.
+ */
+int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
+		    struct kw_cursor *c)
+{
+	bool good = kw_term_take(s, seg, c);
+
+	if (good && !seg->ddp.last)
+		return 0;
+	atomic64_inc(&s->counters[KW_CNT_TERM_RECEIVED]);
+	if (good)
+		kw_term_read_out(s);
+	kw_stream_fail(s, KW_FAIL_FATAL, false);
+	return KW_RX_STOP;
+}
