@@ -2,11 +2,14 @@
 /*
  * How a stream ends.
  *
- * Graceful (RFC 5040 section 6.2): no new work, the queues drain, FIN, the
- * peer's FIN. In error: at most a Terminate goes out, then FIN; what still
- * comes is dropped unread by anyone, but taken out of the socket, so that the
- * close does not turn into a reset that could overtake the Terminate. Abort:
- * reset. Each has a deadline. kw_end_work() alone lets go of the socket.
+ * Graceful (RFC 5040 section 6.2), asked for by either side: no new work, what
+ * is posted is sent and answered, FIN, the peer's FIN. Linux knows no queue
+ * pair that is half closed, so the peer's FIN is a request to end, too; it is
+ * an error if it cuts off what this side still waits for. In error: at most a
+ * Terminate goes out, then FIN; what still comes is dropped unread by anyone,
+ * but taken out of the socket, so that the close does not turn into a reset
+ * that could overtake the Terminate. Abort: reset. Each has a deadline.
+ * kw_end_work() alone lets go of the socket.
  */
 #include <linux/jiffies.h>
 #include <net/tcp.h>
@@ -17,9 +20,15 @@
 #include "stream/teardown.h"
 #include "stream/tx.h"
 
-/* How long a peer may take to read what is left and to close its half. */
+/*
+ * How long a peer may take to read what is left and to close its half; in a
+ * graceful end, without taking a single octet of it.
+ */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 #define KW_ERROR_TIMEOUT	(3 * HZ)
+
+/* How long a responder with work left waits for leave to send it. */
+#define KW_CLOSE_GATE		(HZ / 5)
 
 static struct workqueue_struct *kw_stream_wq;
 
@@ -85,6 +94,13 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
 	WRITE_ONCE(s->state, KW_STREAM_ERROR);
 	if (!s->status)
 		s->status = -ECONNRESET;
+	if (terminate && s->fin_sent) {
+		/* This half is closed: only a reset can still tell the peer. */
+		terminate = false;
+		WRITE_ONCE(s->abort, true);
+	}
+	if (terminate)
+		s->reason = KIWARP_TERM_SENT | kw_term_get_code(&s->tx.term);
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
 	s->tx.rtr_pending = false;
@@ -102,8 +118,20 @@ static void kw_stream_begin_close(struct kw_stream *s)
 	if (s->state != KW_STREAM_OPEN)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
+	s->una = tcp_sk(s->sock->sk)->snd_una;
+	s->gate_end = jiffies + KW_CLOSE_GATE;
 	kw_own_closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
+}
+
+/*
+ * The peer's half ends inside an FPDU or a message, or with Reads unanswered:
+ * what is missing will never come.
+ */
+static bool kw_stream_cut_off(const struct kw_stream *s)
+{
+	return tcp_inq(s->sock->sk) || s->rx.staged || s->rx.partial ||
+	       s->rx.recv_open || s->orq_len;
 }
 
 /**
@@ -120,8 +148,7 @@ void kw_stream_check_peer(struct kw_stream *s)
 	if (s->peer_fin || sk->sk_err || !(sk->sk_shutdown & RCV_SHUTDOWN))
 		return;
 	s->peer_fin = true;
-	/* The rest of this FPDU or message will never come. */
-	if (tcp_inq(sk) || s->rx.staged || s->rx.recv_open)
+	if (kw_stream_cut_off(s))
 		kw_stream_fail(s, KW_FAIL_FATAL, false);
 	kw_stream_begin_close(s);
 	kw_stream_queue(s, &s->end_work, 0);
@@ -199,15 +226,53 @@ void kw_end_error_report(struct sock *sk)
 	kw_end_check_lost(sk);
 }
 
-/* All that is to be sent has been given to TCP, and no answer is awaited. */
-static bool kw_end_is_drained(const struct kw_stream *s)
+/* Whether anything is to be sent, be it only when the gate opens. */
+static bool kw_end_tx_more(struct kw_stream *s)
 {
-	if (s->tx.out_len || s->tx.term_pending)
+	bool gate = s->tx.gate;
+	bool more;
+	int idx;
+
+	s->rx.mem = NULL;
+	idx = srcu_read_lock(s->mem_srcu);
+	s->tx.gate = false;
+	more = kw_tx_more(s);
+	s->tx.gate = gate;
+	srcu_read_unlock(s->mem_srcu, idx);
+	return more;
+}
+
+/* All that is to be sent has been given to TCP, and no answer is awaited. */
+static bool kw_end_is_drained(struct kw_stream *s)
+{
+	if (s->tx.out_len)
 		return false;
-	if (s->state == KW_STREAM_ERROR || s->peer_fin)
-		return s->state == KW_STREAM_ERROR || s->tx.msg == KW_MSG_NONE;
-	return s->tx.msg == KW_MSG_NONE && !s->tx.held && !s->orq_len &&
-	       !s->irq_len;
+	if (s->tx.gate && s->state == KW_STREAM_CLOSING) {
+		/* Nothing may be sent any more if the initiator sent nothing. */
+		if (s->peer_fin)
+			return true;
+		/* Its ready-to-receive FPDU is under way, and wants an answer. */
+		if (s->p.rtr != KW_RTR_NONE)
+			return false;
+	}
+	if (kw_end_tx_more(s))
+		return false;
+	return s->state == KW_STREAM_ERROR ||
+	       (!s->tx.held && !s->orq_len && !s->irq_len);
+}
+
+/* A slow peer that takes what it is sent is given the time that it needs. */
+static bool kw_end_is_late(struct kw_stream *s)
+{
+	u32 una = tcp_sk(s->sock->sk)->snd_una;
+
+	if (time_before(jiffies, s->deadline))
+		return false;
+	if (s->state != KW_STREAM_CLOSING || una == s->una)
+		return true;
+	s->una = una;
+	s->deadline = jiffies + KW_CLOSE_TIMEOUT;
+	return false;
 }
 
 enum kw_end_step {
@@ -225,7 +290,7 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 		return KW_END_FINISH;
 	if (!ending)
 		return KW_END_WAIT;
-	if (time_after_eq(jiffies, s->deadline)) {
+	if (kw_end_is_late(s)) {
 		s->abort = true;
 		return KW_END_FINISH;
 	}
@@ -275,12 +340,30 @@ static void kw_end_finish(struct kw_stream *s)
  */
 static void kw_end_first_wait(struct kw_stream *s)
 {
-	if (s->state != KW_STREAM_OPEN || s->rx.started || s->abort)
+	bool over = s->state == KW_STREAM_OPEN ||
+		    (s->state == KW_STREAM_CLOSING && s->tx.gate &&
+		     !s->peer_fin && time_after_eq(jiffies, s->gate_end));
+
+	if (!over || s->rx.started || s->abort)
 		return;
 	s->tx.gate = false;
 	if (kw_stream_rtr_repeats(s))
 		s->tx.rtr_pending = true;
 	kw_stream_kick(s, KW_KICK_LOCKED);
+}
+
+/* When to look again, if nothing happens before. */
+static void kw_end_wait(struct kw_stream *s)
+{
+	unsigned long next = s->deadline;
+
+	if (s->state == KW_STREAM_CLOSING) {
+		if (s->tx.gate && !s->peer_fin)
+			next = s->gate_end;
+	} else if (s->state != KW_STREAM_ERROR) {
+		return;
+	}
+	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
 }
 
 /**
@@ -318,10 +401,7 @@ void kw_end_work(struct work_struct *work)
 		break;
 	case KW_END_WAIT:
 		lock_sock(sk);
-		if (s->state == KW_STREAM_CLOSING ||
-		    s->state == KW_STREAM_ERROR)
-			kw_stream_queue(s, &s->end_work,
-					max_t(long, 1, s->deadline - jiffies));
+		kw_end_wait(s);
 		release_sock(sk);
 		break;
 	}

@@ -111,10 +111,13 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 entries = kw_ring_entries(&qp->sq);
+	u32 end = qp->sq_end;
 	u32 avail;
 
-	/* Pairs with the poster's release: the entries are complete. */
-	avail = smp_load_acquire(&kw_ctrl(&qp->sq)->producer) - qp->sq_next;
+	if (!qp->closing)
+		/* Pairs with the poster's release: the entries are complete. */
+		end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+	avail = end - qp->sq_next;
 	if (!avail)
 		return false;
 
@@ -271,7 +274,7 @@ struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
  * @s: stream
  * @stag: STag that a Send with Invalidate named
  *
- * Return: 0, or -errno if the peer may not.
+ * Return: 0, or kw_mem_invalidate()'s -errno if the peer may not.
  */
 int kw_own_invalidate(struct kw_stream *s, u32 stag)
 {
@@ -314,6 +317,7 @@ int kw_own_started(struct kw_stream *s)
 	if (qp->state == KIWARP_QPS_INIT) {
 		qp->connected = true;
 		qp->idle = false;
+		qp->closing = false;
 		kw_qp_set_state(qp, KIWARP_QPS_RTS);
 	} else {
 		rv = -EINVAL;
@@ -325,6 +329,9 @@ int kw_own_started(struct kw_stream *s)
 /**
  * kw_own_closing() - graceful teardown has begun, from either side
  * @s: stream
+ *
+ * What is posted by now is sent; what is posted later is flushed when the
+ * stream has ended (RFC 5041 section 6.2.1).
  */
 void kw_own_closing(struct kw_stream *s)
 {
@@ -334,7 +341,27 @@ void kw_own_closing(struct kw_stream *s)
 	spin_lock_irqsave(&qp->lock, flags);
 	if (qp->state == KIWARP_QPS_RTS)
 		kw_qp_set_state(qp, KIWARP_QPS_CLOSING);
+	/* Pairs with the poster's release: the entries are complete. */
+	qp->sq_end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+	qp->closing = true;
 	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+/* A bare "connection lost" would not say that the peer gave a reason. */
+static void kw_qp_log_terminate(const struct kw_qp *qp)
+{
+	u32 reason = qp->stream.reason;
+
+	if (reason & KIWARP_TERM_RECEIVED)
+		ibdev_info_ratelimited(&qp->dev->ib,
+				       "QP %u: the peer ended the connection: %s (%04x)\n",
+				       qp->ib.qp_num, kw_term_str(reason),
+				       reason & 0xffff);
+	else if (reason & KIWARP_TERM_SENT)
+		ibdev_dbg_ratelimited(&qp->dev->ib,
+				      "QP %u: connection ended: %s (%04x)\n",
+				      qp->ib.qp_num, kw_term_str(reason),
+				      reason & 0xffff);
 }
 
 /**
@@ -358,6 +385,7 @@ void kw_own_failed(struct kw_stream *s, enum kw_fail why)
 	qp->idle = true;
 	kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_log_terminate(qp);
 	/* A local fault is told by the completion in error. */
 	if (why != KW_FAIL_CLOSED && why != KW_FAIL_LOCAL)
 		kw_qp_event(qp, events[why]);

@@ -198,11 +198,13 @@ struct kw_cm_link {
  * @state: enum kiwarp_qp_state
  * @sq_next: next SQE to take off the ring
  * @sq_done: oldest SQE not yet completed
+ * @sq_end: with @closing: where the SQEs end that are still sent
  * @sq_track: sq_entries of them, by index & mask
  * @rq_next: next RQE to take off the ring
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @connecting: a stream is being prepared
  * @connected: a stream holds a reference and has a socket
+ * @closing: graceful teardown has begun
  * @idle: no stream works on the queues: whoever needs to may flush them
  */
 struct kw_qp {
@@ -216,6 +218,7 @@ struct kw_qp {
 	bool sq_sig_all;
 	bool connecting;
 	bool connected;
+	bool closing;
 	bool idle;
 	u32 access;
 
@@ -225,6 +228,7 @@ struct kw_qp {
 	struct kw_ring rq;
 	u32 sq_next;
 	u32 sq_done;
+	u32 sq_end;
 	u32 sq_post;			/* kernel consumers' producer */
 	struct kw_sq_track *sq_track;
 	u32 rq_next;
