@@ -25,7 +25,6 @@
 struct kw_segment {
 	struct kw_ddp_hdr ddp;
 	u8 op;
-	bool has_body;
 	u32 len;
 	u8 raw[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
 	const u8 *read_req;
