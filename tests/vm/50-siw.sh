@@ -23,6 +23,12 @@ perf() { # WHO SERVER_NS CLIENT_NS PROGRAM ARG...
 		"$@" -R -F -p $port "$(address "$sns")"
 }
 
+# A server on all addresses listens on both devices, one after the other, each with a socket in
+# the server's namespace: the one that clients reach is bound to the interface there.
+listening() {
+	in_ns "$1" ss -Hltn "sport = :$2" | grep -qE "%v$1:|10\.1\.0\."
+}
+
 profile() { case $1 in a) echo full ;; b) echo siw ;; esac; }
 
 verifier() { # WHO SERVER_NS CLIENT_NS ARG...
