@@ -238,6 +238,7 @@ int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   if (sk->blocked) return -EAGAIN;
   const u8* p = msg->msg_iter.bv->octets;
   tcp->sent_.insert(tcp->sent_.end(), p, p + len);
+  tcp_sk(sk)->snd_una += static_cast<u32>(len);
   return static_cast<int>(len);
 }
 

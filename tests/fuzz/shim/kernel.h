@@ -38,6 +38,9 @@ void shim_broken(const char *file, int line, const char *what);
 	((type *)((char *)(p) - offsetof(type, member)))
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
+#define U16_MAX 0xffffU
+#define U32_MAX 0xffffffffU
+#define U64_MAX (~0ULL)
 
 #ifndef __cplusplus
 #define min_t(t, a, b) ((t)(a) < (t)(b) ? (t)(a) : (t)(b))
@@ -107,6 +110,9 @@ static inline void synchronize_srcu_expedited(struct srcu_struct *s)
 #define HZ 250
 extern unsigned long jiffies;
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
+#define time_before_eq(a, b) time_after_eq(b, a)
+#define time_before(a, b) (!time_after_eq(a, b))
+#define time_after(a, b) time_before(b, a)
 
 struct work_struct { void (*func)(struct work_struct *work); };
 struct delayed_work {
@@ -271,6 +277,7 @@ struct tcp_sock {
 	struct sock sk;
 	u32 copied_seq;
 	u32 rcv_nxt;
+	u32 snd_una;		/* what is sent is acknowledged at once */
 	u32 mss_cache;
 	int nonagle;
 };
