@@ -143,12 +143,6 @@ void kw_request_step(struct kw_ep *ep)
 			kw_request_bad(ep, ret);
 			return;
 		}
-		if (ep->frame.markers) {
-			kw_count(ep->dev, KW_CNT_CONN_REJECTED);
-			kw_start_reject(ep, NULL, 0);
-			kw_ep_end(ep, false);
-			return;
-		}
 		ep->state = KW_EP_HAVE_REQUEST;
 	}
 	ret = kw_start_quiet(ep);

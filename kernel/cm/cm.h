@@ -146,6 +146,7 @@ struct kw_listener {
  * @ord: outbound RDMA Reads and atomics
  * @rev: MPA revision
  * @crc: active: the request asked for CRCs
+ * @markers: active: the request asked for markers
  * @offer: active: enhanced data of the request
  * @pd: active: private data of the request, kept for another try
  * @pd_len: octets of @pd
@@ -178,6 +179,7 @@ struct kw_ep {
 	u32 ord;
 	u8 rev;
 	bool crc;
+	bool markers;
 	struct kw_mpa_enh offer;
 	u8 *pd;
 	u16 pd_len;

@@ -322,8 +322,7 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
  * tells the outcome. Its status: -ECONNREFUSED when the peer refused or
  * rejected (then with its private data, the first 255 octets of them),
  * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA,
- * -EOPNOTSUPP when it wants markers, -ENODEV when the device goes away, or
- * TCP's error.
+ * -ENODEV when the device goes away, or TCP's error.
  *
  * Context: process.
  * Return: 0 or -errno, and then no event follows.

@@ -120,6 +120,7 @@ int kw_start_request(struct kw_ep *ep)
 	struct kw_mpa_frame frame = {
 		.kind = KW_MPA_REQ,
 		.rev = ep->rev,
+		.markers = ep->markers,
 		.crc = ep->crc,
 	};
 
@@ -155,6 +156,7 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 	struct kw_mpa_frame frame = {
 		.kind = KW_MPA_REP,
 		.rev = ep->frame.rev,
+		.markers = params->rx_markers,
 		.crc = params->crc,
 	};
 	struct kw_mpa_enh enh = {
@@ -235,6 +237,7 @@ void kw_start_offer(struct kw_ep *ep)
 	bool p2p = READ_ONCE(ep->dev->settings.p2p);
 
 	ep->crc = READ_ONCE(ep->dev->settings.crc);
+	ep->markers = READ_ONCE(ep->dev->settings.markers);
 	ep->offer = (struct kw_mpa_enh) {
 		.p2p = p2p,
 		.rtr_write = p2p,
@@ -264,8 +267,8 @@ static enum kw_rtr kw_start_pick_rtr(const struct kw_mpa_enh *enh)
  * grant it if we can (RFC 6581 section 9.1).
  *
  * Context: process, kw_ep.lock held.
- * Return: 0; -EOPNOTSUPP if the peer wants markers; -EPROTO on a
- * ready-to-receive kind that was not offered; -ENOMEM on too high an ORD.
+ * Return: 0; -EPROTO on a ready-to-receive kind that was not offered; -ENOMEM
+ * on too high an ORD.
  */
 int kw_start_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
 {
@@ -273,10 +276,10 @@ int kw_start_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
 
 	*params = (struct kw_stream_params) {
 		.crc = ep->crc || ep->frame.crc,
+		.tx_markers = ep->frame.markers,
+		.rx_markers = ep->markers,
 		.initiator = true,
 	};
-	if (ep->frame.markers)
-		return -EOPNOTSUPP;
 
 	if (kw_start_peer_enh(ep, &enh)) {
 		if (enh.ird != KW_MPA_DEPTH_NONE)
@@ -322,6 +325,8 @@ void kw_start_settle_passive(struct kw_ep *ep, u32 ird, u32 ord,
 
 	*params = (struct kw_stream_params) {
 		.crc = ep->frame.crc || READ_ONCE(ep->dev->settings.crc),
+		.tx_markers = ep->frame.markers,
+		.rx_markers = READ_ONCE(ep->dev->settings.markers),
 	};
 	ep->ird = min_t(u32, ird, KW_MAX_QP_RD_ATOM);
 	ep->ord = min_t(u32, ord, KW_MAX_QP_RD_ATOM);

@@ -42,6 +42,10 @@ static bool crc = true;
 module_param(crc, bool, 0644);
 MODULE_PARM_DESC(crc, "Ask for CRC32C [Y]");
 
+static bool markers;
+module_param(markers, bool, 0644);
+MODULE_PARM_DESC(markers, "Ask for markers in what the peer sends [N]");
+
 static bool p2p = true;
 module_param(p2p, bool, 0644);
 MODULE_PARM_DESC(p2p, "Offer the peer-to-peer model when connecting [Y]");
@@ -59,6 +63,7 @@ void kw_settings_init(struct kw_settings *s)
 {
 	s->mpa_rev = READ_ONCE(mpa_rev);
 	s->crc = READ_ONCE(crc);
+	s->markers = READ_ONCE(markers);
 	s->p2p = READ_ONCE(p2p);
 	s->start_timeout_ms = READ_ONCE(start_timeout_ms);
 }
@@ -115,6 +120,26 @@ static ssize_t crc_store(struct device *d, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(crc);
 
+static ssize_t markers_show(struct device *d, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n",
+			  READ_ONCE(kw_dev_settings(d)->markers));
+}
+
+static ssize_t markers_store(struct device *d, struct device_attribute *attr,
+			     const char *buf, size_t n)
+{
+	bool val;
+	int rv = kstrtobool(buf, &val);
+
+	if (rv)
+		return rv;
+	WRITE_ONCE(kw_dev_settings(d)->markers, val);
+	return n;
+}
+static DEVICE_ATTR_RW(markers);
+
 static ssize_t p2p_show(struct device *d, struct device_attribute *attr,
 			char *buf)
 {
@@ -159,6 +184,7 @@ static DEVICE_ATTR_RW(start_timeout_ms);
 static struct attribute *kw_settings_attrs[] = {
 	&dev_attr_mpa_rev.attr,
 	&dev_attr_crc.attr,
+	&dev_attr_markers.attr,
 	&dev_attr_p2p.attr,
 	&dev_attr_start_timeout_ms.attr,
 	NULL

@@ -44,6 +44,7 @@
  * struct kw_settings - what an administrator can choose, per device
  * @mpa_rev: revision asked for first: 2, or 1
  * @crc: ask for CRC32C
+ * @markers: ask for markers in what the peer sends
  * @p2p: offer the peer-to-peer model (RTR) when connecting
  * @start_timeout_ms: bound on each step of MPA start-up
  *
@@ -52,6 +53,7 @@
 struct kw_settings {
 	u8 mpa_rev;
 	bool crc;
+	bool markers;
 	bool p2p;
 	u32 start_timeout_ms;
 };
