@@ -8,24 +8,92 @@
 #define MPA_FLAG_CRC		0x40
 #define MPA_FLAG_REJECT		0x20
 #define MPA_FLAG_ENHANCED	0x10
+#define MPA_FLAG_LARGE_FPDU	0x08
+
+#define START_REV_MASK		0x07	/* see Documentation/protocol.md */
 
 #define ENH_FIRST		0x8000	/* A beside IRD, C beside ORD */
 #define ENH_SECOND		0x4000	/* B beside IRD, D beside ORD */
 
-/* Without the terminating NUL: the key fills its field. */
-static const char mpa_req_key[] = "MPA ID Req Frame";
-static const char mpa_rep_key[] = "MPA ID Rep Frame";
+/* The Start Key's own is an octet shorter: its flags take the last one. */
+#define MPA_START_KEY_LEN	15
 
-static const char *mpa_key(u8 kind)
+struct mpa_key {
+	u8 kind;
+	u8 len;
+	char text[KW_MPA_KEY_LEN + 1];
+};
+
+/* The shortest frame first: see kw_mpa_frame_parse(). */
+static const struct mpa_key mpa_keys[] = {
+	{ KW_MPA_START, MPA_START_KEY_LEN, "MPA ident frame" },
+	{ KW_MPA_REQ, KW_MPA_KEY_LEN, "MPA ID Req Frame" },
+	{ KW_MPA_REP, KW_MPA_KEY_LEN, "MPA ID Rep Frame" },
+	{ KW_MPA_PRIV, KW_MPA_KEY_LEN, "MPA private data" },
+};
+
+/* The first of the kinds that the octets so far can become; or NULL. */
+static const struct mpa_key *mpa_key_match(const u8 *buf, size_t len, u8 kinds)
 {
-	return kind == KW_MPA_REQ ? mpa_req_key : mpa_rep_key;
+	const struct mpa_key *k;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(mpa_keys); i++) {
+		k = &mpa_keys[i];
+		if (k->kind & kinds &&
+		    !memcmp(buf, k->text, len < k->len ? len : k->len))
+			return k;
+	}
+	return NULL;
+}
+
+static const struct mpa_key *mpa_key_of(u8 kind)
+{
+	const struct mpa_key *k = mpa_keys;
+
+	while (k->kind != kind)
+		k++;
+	return k;
+}
+
+static void mpa_start_parse(const u8 *buf, struct kw_mpa_frame *out)
+{
+	u8 flags = buf[MPA_START_KEY_LEN];
+
+	out->rev = flags & START_REV_MASK;
+	out->markers = flags & MPA_FLAG_MARKERS;
+	out->crc = flags & MPA_FLAG_CRC;
+}
+
+static void mpa_rr_parse(const u8 *buf, struct kw_mpa_frame *out)
+{
+	u8 flags = buf[KW_MPA_KEY_LEN];
+
+	out->rev = buf[KW_MPA_KEY_LEN + 1];
+	out->pd_len = get_unaligned_be16(buf + KW_MPA_KEY_LEN + 2);
+	/* A flag is reserved, so not looked at, where it has no meaning. */
+	if (out->kind != KW_MPA_REQ)
+		out->reject = flags & MPA_FLAG_REJECT;
+	if (out->kind == KW_MPA_PRIV)
+		return;
+	out->markers = flags & MPA_FLAG_MARKERS;
+	out->crc = flags & MPA_FLAG_CRC;
+	out->large_fpdu = flags & MPA_FLAG_LARGE_FPDU;
+	out->enhanced = out->rev == 2 && flags & MPA_FLAG_ENHANCED;
+}
+
+static bool mpa_rev_valid(const struct kw_mpa_frame *f)
+{
+	if (f->kind == KW_MPA_START || f->kind == KW_MPA_PRIV)
+		return !f->rev;
+	return f->rev == 1 || f->rev == 2;
 }
 
 /**
- * kw_mpa_frame_parse - read a request or reply frame
+ * kw_mpa_frame_parse - read a start-up frame
  * @buf: the stream's first octets, in memory that nobody else writes to
  * @len: how many of them have arrived
- * @expect_kind: enum kw_mpa_kind
+ * @kinds: the enum kw_mpa_kind that may come
  * @out: result; filled unless octets are missing or the key is wrong, so that
  *	the caller can see which revision the peer speaks
  *
@@ -35,30 +103,29 @@ static const char *mpa_key(u8 kind)
  *
  * Context: any.
  * Return: 0 when @out holds a valid frame; a positive number of octets that
- * are still missing; or a negative enum kw_mpa_err.
+ * are still missing at least; or a negative enum kw_mpa_err.
  */
-int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 expect_kind,
+int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 		       struct kw_mpa_frame *out)
 {
-	size_t key_len = len < KW_MPA_KEY_LEN ? len : KW_MPA_KEY_LEN;
-	u8 flags;
+	const struct mpa_key *key = mpa_key_match(buf, len, kinds);
+	size_t need;
 
-	if (memcmp(buf, mpa_key(expect_kind), key_len))
+	if (!key)
 		return KW_MPA_BAD_KEY;
-	if (len < KW_MPA_FRAME_LEN)
-		return (int)(KW_MPA_FRAME_LEN - len);
+	/* Of several kinds still possible the shortest, so nobody reads too far. */
+	need = kw_mpa_frame_len(key->kind);
+	if (len < need)
+		return (int)(need - len);
 
-	flags = buf[KW_MPA_KEY_LEN];
-	out->kind = expect_kind;
-	out->rev = buf[KW_MPA_KEY_LEN + 1];
-	out->pd_len = get_unaligned_be16(buf + KW_MPA_KEY_LEN + 2);
-	out->markers = flags & MPA_FLAG_MARKERS;
-	out->crc = flags & MPA_FLAG_CRC;
-	/* Both are reserved, so not looked at, where they have no meaning. */
-	out->reject = expect_kind == KW_MPA_REP && flags & MPA_FLAG_REJECT;
-	out->enhanced = out->rev == 2 && flags & MPA_FLAG_ENHANCED;
+	memset(out, 0, sizeof(*out));
+	out->kind = key->kind;
+	if (key->kind == KW_MPA_START)
+		mpa_start_parse(buf, out);
+	else
+		mpa_rr_parse(buf, out);
 
-	if (out->rev != 1 && out->rev != 2)
+	if (!mpa_rev_valid(out))
 		return KW_MPA_BAD_REV;
 	if (out->pd_len > KW_MPA_PD_MAX)
 		return KW_MPA_BAD_PD_LEN;
@@ -68,20 +135,29 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 expect_kind,
 }
 
 /**
- * kw_mpa_frame_build - write a request or reply frame
- * @buf: KW_MPA_FRAME_LEN octets
- * @f: the frame
+ * kw_mpa_frame_build - write a start-up frame
+ * @buf: KW_MPA_FRAME_LEN octets; KW_MPA_START_LEN for a Start Key
+ * @f: the frame; what its kind has no place for is left out
  *
  * Context: any.
  * Return: octets written.
  */
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 {
-	memcpy(buf, mpa_key(f->kind), KW_MPA_KEY_LEN);
-	buf[KW_MPA_KEY_LEN] = (f->markers ? MPA_FLAG_MARKERS : 0) |
-			      (f->crc ? MPA_FLAG_CRC : 0) |
-			      (f->reject ? MPA_FLAG_REJECT : 0) |
-			      (f->enhanced ? MPA_FLAG_ENHANCED : 0);
+	const struct mpa_key *key = mpa_key_of(f->kind);
+	u8 flags = (f->markers ? MPA_FLAG_MARKERS : 0) |
+		   (f->crc ? MPA_FLAG_CRC : 0);
+
+	memcpy(buf, key->text, key->len);
+	if (f->kind == KW_MPA_START) {
+		buf[MPA_START_KEY_LEN] = flags | f->rev;
+		return KW_MPA_START_LEN;
+	}
+	flags |= (f->large_fpdu ? MPA_FLAG_LARGE_FPDU : 0) |
+		 (f->enhanced ? MPA_FLAG_ENHANCED : 0);
+	if (f->kind == KW_MPA_PRIV)
+		flags = 0;
+	buf[KW_MPA_KEY_LEN] = flags | (f->reject ? MPA_FLAG_REJECT : 0);
 	buf[KW_MPA_KEY_LEN + 1] = f->rev;
 	put_unaligned_be16(f->pd_len, buf + KW_MPA_KEY_LEN + 2);
 	return KW_MPA_FRAME_LEN;

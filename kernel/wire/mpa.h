@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * MPA: start-up frames, FPDU sizes and markers (RFC 5044, RFC 6581).
+ * MPA: start-up frames, FPDU sizes and markers (RFC 5044, RFC 6581, and for
+ * revision 0 draft-culley-iwarp-mpa-03).
  */
 #ifndef KW_WIRE_MPA_H
 #define KW_WIRE_MPA_H
@@ -12,7 +13,8 @@ extern "C" {
 #endif
 
 #define KW_MPA_KEY_LEN		16
-#define KW_MPA_FRAME_LEN	20	/* request or reply, without private data */
+#define KW_MPA_FRAME_LEN	20	/* all but the Start Key, without private data */
+#define KW_MPA_START_LEN	16	/* Start Key */
 #define KW_MPA_PD_MAX		512	/* private data, enhanced data included */
 #define KW_MPA_ENH_LEN		4	/* RFC 6581 section 9 */
 
@@ -25,24 +27,29 @@ extern "C" {
 #define KW_MULPDU_MIN		128
 #define KW_MULPDU_MAX		64768
 
+/* Bits, so that a listener can wait for whichever comes. */
 enum kw_mpa_kind {
-	KW_MPA_REQ,
-	KW_MPA_REP,
+	KW_MPA_REQ	= 0x1,	/* revisions 1 and 2: request */
+	KW_MPA_REP	= 0x2,	/* and reply */
+	KW_MPA_START	= 0x4,	/* revision 0: Start Key */
+	KW_MPA_PRIV	= 0x8,	/* revision 0: streaming-mode private data */
 };
 
 enum kw_mpa_err {
 	KW_MPA_BAD_KEY		= -1,	/* not MPA, or the wrong kind of frame */
-	KW_MPA_BAD_REV		= -2,	/* neither revision 1 nor 2 */
+	KW_MPA_BAD_REV		= -2,	/* not a revision that the key goes with */
 	KW_MPA_BAD_PD_LEN	= -3,	/* over 512, or enhanced and under 4 */
 };
 
 /**
- * struct kw_mpa_frame - an MPA request or reply frame
+ * struct kw_mpa_frame - a start-up frame
  * @kind: enum kw_mpa_kind
- * @rev: 1 or 2; after %KW_MPA_BAD_REV what the peer wrote
+ * @rev: 0 to 2; after %KW_MPA_BAD_REV what the peer wrote
  * @markers: M, the sender of the frame wants markers on what it receives
  * @crc: C, the sender of the frame wants CRCs in both directions
- * @reject: R, meaningful in a reply only
+ * @large_fpdu: an unofficial bit that siw introduced for "try_gso": the sender
+ *	of the frame takes FPDUs that are larger than a TCP segment
+ * @reject: R, meaningful in a reply, and in private data if an answer
  * @enhanced: S, the private data begin with enhanced data; revision 2 only
  * @pd_len: octets of private data that follow, enhanced data included
  */
@@ -51,14 +58,26 @@ struct kw_mpa_frame {
 	u8 rev;
 	bool markers;
 	bool crc;
+	bool large_fpdu;
 	bool reject;
 	bool enhanced;
 	u16 pd_len;
 };
 
-int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 expect_kind,
+int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 		       struct kw_mpa_frame *out);
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f);
+
+/**
+ * kw_mpa_frame_len - octets of a frame without private data
+ * @kind: enum kw_mpa_kind
+ *
+ * Return: the length.
+ */
+static inline size_t kw_mpa_frame_len(u8 kind)
+{
+	return kind == KW_MPA_START ? KW_MPA_START_LEN : KW_MPA_FRAME_LEN;
+}
 
 #define KW_MPA_DEPTH_MASK	0x3fff
 #define KW_MPA_DEPTH_NONE	0x3fff	/* IRD or ORD is not negotiated */

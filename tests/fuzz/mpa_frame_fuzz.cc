@@ -7,16 +7,24 @@
 
 namespace {
 
-// The frame arrives octet by octet. While octets are missing the parser says how many; once it
-// has refused or accepted it stays with that.
-int parseByPieces(const u8* data, size_t size, u8 kind, kw_mpa_frame* out) {
-  int rc = KW_MPA_FRAME_LEN;
+// The frame arrives octet by octet. While octets are missing the parser says how many, and
+// never more than the frame turns out to have; once it has refused or accepted it stays with
+// that.
+int parseByPieces(const u8* data, size_t size, u8 kinds, kw_mpa_frame* out) {
+  int rc = KW_MPA_START_LEN;
+  size_t most = 0;
   for (size_t len = 1; len <= size; len++) {
     // A copy of its own for each length lets ASan see a read behind what has arrived.
     const std::vector<u8> arrived(data, data + len);
-    const int now = kw_mpa_frame_parse(arrived.data(), len, kind, out);
+    const int now = kw_mpa_frame_parse(arrived.data(), len, kinds, out);
     if (rc > 0) {
-      KW_CHECK(now <= 0 || now == static_cast<int>(KW_MPA_FRAME_LEN - len));
+      if (now > 0) {
+        const size_t whole = len + static_cast<size_t>(now);
+        KW_CHECK(whole == KW_MPA_START_LEN || whole == KW_MPA_FRAME_LEN);
+        KW_CHECK(whole >= most);
+        most = whole;
+      }
+      KW_CHECK(now != 0 || len == kw_mpa_frame_len(out->kind));
     } else {
       KW_CHECK(now == rc);
     }
@@ -25,24 +33,31 @@ int parseByPieces(const u8* data, size_t size, u8 kind, kw_mpa_frame* out) {
   return rc;
 }
 
-void check(const u8* data, size_t size, u8 kind) {
+bool revisionFits(const kw_mpa_frame& f) {
+  const bool zero = f.kind == KW_MPA_START || f.kind == KW_MPA_PRIV;
+  return zero ? f.rev == 0 : f.rev == 1 || f.rev == 2;
+}
+
+void check(const u8* data, size_t size, u8 kinds) {
   kw_mpa_frame f{};
-  const int rc = parseByPieces(data, size, kind, &f);
+  const int rc = parseByPieces(data, size, kinds, &f);
   KW_CHECK(rc >= KW_MPA_BAD_PD_LEN && rc <= static_cast<int>(KW_MPA_FRAME_LEN));
   if (rc != 0) return;
 
-  KW_CHECK(f.kind == kind);
-  KW_CHECK(f.rev == 1 || f.rev == 2);
+  KW_CHECK((f.kind & kinds) != 0 && (f.kind & (f.kind - 1)) == 0);
+  KW_CHECK(revisionFits(f));
   KW_CHECK(f.pd_len <= KW_MPA_PD_MAX);
   KW_CHECK(!f.enhanced || (f.rev == 2 && f.pd_len >= KW_MPA_ENH_LEN));
-  KW_CHECK(!f.reject || kind == KW_MPA_REP);
+  KW_CHECK(!f.reject || f.kind == KW_MPA_REP || f.kind == KW_MPA_PRIV);
 
   u8 again[KW_MPA_FRAME_LEN] = {};
-  KW_CHECK(kw_mpa_frame_build(again, &f) == KW_MPA_FRAME_LEN);
+  const size_t len = kw_mpa_frame_len(f.kind);
+  const size_t flags = f.kind == KW_MPA_START ? KW_MPA_START_LEN - 1 : KW_MPA_KEY_LEN;
+  KW_CHECK(kw_mpa_frame_build(again, &f) == len);
   // All but the flags, whose reserved bits are dropped, is as it came.
-  KW_CHECK(std::memcmp(again, data, KW_MPA_KEY_LEN) == 0);
-  KW_CHECK((again[KW_MPA_KEY_LEN] & ~data[KW_MPA_KEY_LEN]) == 0);
-  KW_CHECK(std::memcmp(again + KW_MPA_KEY_LEN + 1, data + KW_MPA_KEY_LEN + 1, 3) == 0);
+  KW_CHECK(std::memcmp(again, data, flags) == 0);
+  KW_CHECK((again[flags] & ~data[flags]) == 0);
+  KW_CHECK(std::memcmp(again + flags + 1, data + flags + 1, len - flags - 1) == 0);
 }
 
 }  // namespace
@@ -50,7 +65,9 @@ void check(const u8* data, size_t size, u8 kind) {
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   // More than the frame is private data, which the parser does not see.
   if (size > KW_MPA_FRAME_LEN + 4) size = KW_MPA_FRAME_LEN + 4;
-  check(data, size, KW_MPA_REQ);
-  check(data, size, KW_MPA_REP);
+  // What a listener waits for, and each kind alone.
+  for (unsigned kinds : {KW_MPA_REQ | KW_MPA_START | KW_MPA_PRIV, +KW_MPA_REQ, +KW_MPA_REP,
+                         +KW_MPA_START, +KW_MPA_PRIV})
+    check(data, size, static_cast<u8>(kinds));
   return 0;
 }

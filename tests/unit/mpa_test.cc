@@ -12,16 +12,20 @@ namespace {
 
 const Octets kReqKey = hex("4d504120494420526571204672616d65");
 const Octets kRepKey = hex("4d504120494420526570204672616d65");
+// Fifteen octets: the flags take the sixteenth.
+const Octets kStartKey = hex("4d5041206964656e74206672616d65");
+const Octets kPrivKey = hex("4d504120707269766174652064617461");
 
-int parse(const Octets& octets, u8 kind, kw_mpa_frame* out) {
+int parse(const Octets& octets, unsigned kinds, kw_mpa_frame* out) {
   // An empty vector has no address, and memcmp wants one.
   static const u8 nothing = 0;
-  return kw_mpa_frame_parse(octets.empty() ? &nothing : octets.data(), octets.size(), kind, out);
+  return kw_mpa_frame_parse(octets.empty() ? &nothing : octets.data(), octets.size(),
+                            static_cast<u8>(kinds), out);
 }
 
-int parse(const Octets& octets, u8 kind) {
+int parse(const Octets& octets, unsigned kinds) {
   kw_mpa_frame ignored{};
-  return parse(octets, kind, &ignored);
+  return parse(octets, kinds, &ignored);
 }
 
 Octets build(const kw_mpa_frame& f) {
@@ -33,6 +37,7 @@ TEST(MpaFrame, WritesRequestAndReply) {
                    .rev = 1,
                    .markers = false,
                    .crc = true,
+                   .large_fpdu = false,
                    .reject = false,
                    .enhanced = false,
                    .pd_len = 0}),
@@ -41,6 +46,7 @@ TEST(MpaFrame, WritesRequestAndReply) {
                    .rev = 2,
                    .markers = true,
                    .crc = false,
+                   .large_fpdu = false,
                    .reject = true,
                    .enhanced = true,
                    .pd_len = 512}),
@@ -73,11 +79,12 @@ TEST(MpaFrame, ReadsReply) {
 
 TEST(MpaFrame, EveryFlagComesBack) {
   for (u8 kind : {KW_MPA_REQ, KW_MPA_REP}) {
-    for (unsigned bits = 0; bits < 16; bits++) {
+    for (unsigned bits = 0; bits < 32; bits++) {
       const kw_mpa_frame in{.kind = kind,
                             .rev = 2,
                             .markers = (bits & 1) != 0,
                             .crc = (bits & 2) != 0,
+                            .large_fpdu = (bits & 16) != 0,
                             .reject = kind == KW_MPA_REP && (bits & 4) != 0,
                             .enhanced = (bits & 8) != 0,
                             .pd_len = 7};
@@ -85,6 +92,7 @@ TEST(MpaFrame, EveryFlagComesBack) {
       ASSERT_EQ(parse(build(in), kind, &out), 0);
       EXPECT_EQ(out.markers, in.markers);
       EXPECT_EQ(out.crc, in.crc);
+      EXPECT_EQ(out.large_fpdu, in.large_fpdu);
       EXPECT_EQ(out.reject, in.reject);
       EXPECT_EQ(out.enhanced, in.enhanced);
       EXPECT_EQ(out.pd_len, 7);
@@ -151,11 +159,116 @@ TEST(MpaFrame, RevisionIsJudgedBeforePrivateDataLength) {
 TEST(MpaFrame, ReservedBitsAreNotLookedAt) {
   kw_mpa_frame f{};
   // R in a request; S, with a length too small for it, in revision 1.
-  ASSERT_EQ(parse(kReqKey + hex("3f 01 0000"), KW_MPA_REQ, &f), 0);
+  ASSERT_EQ(parse(kReqKey + hex("37 01 0000"), KW_MPA_REQ, &f), 0);
   EXPECT_FALSE(f.markers);
+  EXPECT_FALSE(f.large_fpdu);
   EXPECT_FALSE(f.crc);
   EXPECT_FALSE(f.reject);
   EXPECT_FALSE(f.enhanced);
+}
+
+Octets buildStart(bool markers, bool crc) {
+  kw_mpa_frame f{};
+  f.kind = KW_MPA_START;
+  f.markers = markers;
+  f.crc = crc;
+  return built(KW_MPA_START_LEN, [&](u8* p) { return kw_mpa_frame_build(p, &f); });
+}
+
+// draft-culley-iwarp-mpa-03 section 8.1.1.
+TEST(MpaStartKey, Writes) {
+  EXPECT_EQ(buildStart(false, false), kStartKey + hex("00"));
+  EXPECT_EQ(buildStart(true, false), kStartKey + hex("80"));
+  EXPECT_EQ(buildStart(false, true), kStartKey + hex("40"));
+  EXPECT_EQ(buildStart(true, true), kStartKey + hex("c0"));
+}
+
+TEST(MpaStartKey, EveryFlagOctet) {
+  for (unsigned flags = 0; flags < 256; flags++) {
+    kw_mpa_frame f{};
+    Octets octets = kStartKey + hex("00");
+    octets[15] = static_cast<u8>(flags);
+    const unsigned rev = flags & 7;
+    EXPECT_EQ(parse(octets, KW_MPA_START, &f), rev ? KW_MPA_BAD_REV : 0) << flags;
+    EXPECT_EQ(f.kind, KW_MPA_START);
+    EXPECT_EQ(f.rev, rev);
+    EXPECT_EQ(f.markers, (flags & 0x80) != 0);
+    EXPECT_EQ(f.crc, (flags & 0x40) != 0);
+    // All else is for other frames, or reserved.
+    EXPECT_FALSE(f.large_fpdu || f.reject || f.enhanced);
+    EXPECT_EQ(f.pd_len, 0);
+  }
+}
+
+TEST(MpaStartKey, SaysHowManyOctetsAreMissing) {
+  const Octets whole = kStartKey + hex("40");
+  for (size_t len = 0; len < whole.size(); len++) {
+    EXPECT_EQ(parse(Octets(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_START),
+              static_cast<int>(KW_MPA_START_LEN - len));
+  }
+}
+
+// Streaming-mode private data of revision 0; Documentation/protocol.md has the layout.
+TEST(MpaPrivateData, Writes) {
+  kw_mpa_frame f{};
+  f.kind = KW_MPA_PRIV;
+  f.pd_len = 0x1ff;
+  // M, C and the rest go with the Start Key.
+  f.markers = f.crc = f.large_fpdu = f.enhanced = true;
+  EXPECT_EQ(build(f), kPrivKey + hex("00 00 01ff"));
+  f.reject = true;
+  EXPECT_EQ(build(f), kPrivKey + hex("20 00 01ff"));
+}
+
+TEST(MpaPrivateData, Reads) {
+  kw_mpa_frame f{};
+  ASSERT_EQ(parse(kPrivKey + hex("ff 00 0003") + hex("aabbcc"), KW_MPA_PRIV, &f), 0);
+  EXPECT_EQ(f.kind, KW_MPA_PRIV);
+  EXPECT_EQ(f.rev, 0);
+  EXPECT_TRUE(f.reject);
+  EXPECT_FALSE(f.markers || f.crc || f.large_fpdu || f.enhanced);
+  EXPECT_EQ(f.pd_len, 3);
+  ASSERT_EQ(parse(kPrivKey + hex("df 00 0200"), KW_MPA_PRIV, &f), 0);
+  EXPECT_FALSE(f.reject);
+  EXPECT_EQ(parse(kPrivKey + hex("00 00 0201"), KW_MPA_PRIV), KW_MPA_BAD_PD_LEN);
+  EXPECT_EQ(parse(kPrivKey + hex("00 01 0000"), KW_MPA_PRIV), KW_MPA_BAD_REV);
+}
+
+constexpr unsigned kListener = KW_MPA_REQ | KW_MPA_START | KW_MPA_PRIV;
+
+TEST(MpaListener, KnowsEachKindByItsKey) {
+  const struct {
+    Octets octets;
+    u8 kind;
+    u8 rev;
+  } cases[] = {{kReqKey + hex("40 01 0000"), KW_MPA_REQ, 1},
+               {kReqKey + hex("40 02 0000"), KW_MPA_REQ, 2},
+               {kStartKey + hex("40"), KW_MPA_START, 0},
+               {kPrivKey + hex("00 00 0000"), KW_MPA_PRIV, 0}};
+  for (const auto& c : cases) {
+    kw_mpa_frame f{};
+    EXPECT_EQ(parse(c.octets, kListener, &f), 0);
+    EXPECT_EQ(f.kind, c.kind);
+    EXPECT_EQ(f.rev, c.rev);
+    // Only what is waited for.
+    EXPECT_EQ(parse(c.octets, kListener & ~c.kind), KW_MPA_BAD_KEY);
+  }
+  EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), kListener), KW_MPA_BAD_KEY);
+}
+
+TEST(MpaListener, NeverAsksForMoreThanTheShortestFrameThatMayCome) {
+  const Octets start = kStartKey + hex("40");
+  for (size_t len = 0; len < start.size(); len++) {
+    const Octets prefix(start.begin(), start.begin() + static_cast<long>(len));
+    EXPECT_EQ(parse(prefix, kListener), static_cast<int>(KW_MPA_START_LEN - len)) << len;
+  }
+  const Octets req = kReqKey + hex("40 01 0000");
+  for (size_t len = 0; len < req.size(); len++) {
+    const Octets prefix(req.begin(), req.begin() + static_cast<long>(len));
+    // "MPA " is common to all.
+    const size_t whole = len <= 4 ? KW_MPA_START_LEN : KW_MPA_FRAME_LEN;
+    EXPECT_EQ(parse(prefix, kListener), static_cast<int>(whole - len)) << len;
+  }
 }
 
 Octets build(const kw_mpa_enh& e) {
