@@ -1,192 +1,362 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Settings: module parameters as defaults of later devices, and files under
- * /sys/class/infiniband/<device>/settings for each device.
+ * /sys/class/infiniband/<device>/settings for each device. Both come from the
+ * one table below; Documentation/administration.md says what they mean.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/minmax.h>
 #include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "verbs/ops.h"
 
-#define KW_MPA_REV_MIN		1
-#define KW_MPA_REV_MAX		2
-#define KW_START_TIMEOUT_MIN	100		/* ms */
-#define KW_START_TIMEOUT_MAX	600000
-
-static int kw_param_set_mpa_rev(const char *val, const struct kernel_param *kp)
-{
-	return param_set_uint_minmax(val, kp, KW_MPA_REV_MIN, KW_MPA_REV_MAX);
-}
-
-static const struct kernel_param_ops kw_param_mpa_rev = {
-	.set = kw_param_set_mpa_rev,
-	.get = param_get_uint,
+enum kw_setting_kind {
+	KW_SETTING_NUMBER,	/* from min to max, or 0 where that means "none" */
+	KW_SETTING_SWITCH,	/* 0 or 1, in any spelling of kstrtobool() */
+	KW_SETTING_SET,		/* one or more names; a bit mask */
 };
-
-static int kw_param_set_timeout(const char *val, const struct kernel_param *kp)
-{
-	return param_set_uint_minmax(val, kp, KW_START_TIMEOUT_MIN,
-				     KW_START_TIMEOUT_MAX);
-}
-
-static const struct kernel_param_ops kw_param_timeout = {
-	.set = kw_param_set_timeout,
-	.get = param_get_uint,
-};
-
-static unsigned int mpa_rev = 2;
-module_param_cb(mpa_rev, &kw_param_mpa_rev, &mpa_rev, 0644);
-MODULE_PARM_DESC(mpa_rev, "MPA revision asked for first: 2 or 1 [2]");
-
-static bool crc = true;
-module_param(crc, bool, 0644);
-MODULE_PARM_DESC(crc, "Ask for CRC32C [Y]");
-
-static bool markers;
-module_param(markers, bool, 0644);
-MODULE_PARM_DESC(markers, "Ask for markers in what the peer sends [N]");
-
-static bool p2p = true;
-module_param(p2p, bool, 0644);
-MODULE_PARM_DESC(p2p, "Offer the peer-to-peer model when connecting [Y]");
-
-static unsigned int start_timeout_ms = 10000;
-module_param_cb(start_timeout_ms, &kw_param_timeout, &start_timeout_ms, 0644);
-MODULE_PARM_DESC(start_timeout_ms,
-		 "Bound on each step of MPA start-up in milliseconds [10000]");
 
 /**
- * kw_settings_init() - take the module's parameters as a device's settings
- * @s: result
+ * struct kw_setting - one thing that can be set
+ * @attr: its file
+ * @off: where struct kw_settings has it, a u32
+ * @kind: enum kw_setting_kind
+ * @zero: a number may also be 0
+ * @min: smallest other number
+ * @max: largest number
+ * @names: a set's names by bit; NULL where a bit has none
+ * @nr_names: entries of @names
  */
-void kw_settings_init(struct kw_settings *s)
+struct kw_setting {
+	struct device_attribute attr;
+	size_t off;
+	u8 kind;
+	bool zero;
+	u32 min;
+	u32 max;
+	const char *const *names;
+	u32 nr_names;
+};
+
+static struct kw_settings kw_defaults = {
+	.mpa_rev = 2,
+	.mpa_rev_accept = BIT(1) | BIT(2),
+	.crc = 1,
+	.p2p = 1,
+	.rtr = BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),
+	.ird_max = KW_MAX_QP_RD_ATOM,
+	.ord_max = KW_MAX_QP_RD_ATOM,
+	.connect_timeout_ms = 20000,
+	.start_timeout_ms = 10000,
+	.offer_timeout_ms = 60000,
+	.gate_ms = 200,
+	.keepalive_idle_s = 7200,
+	.keepalive_interval_s = 75,
+	.keepalive_probes = 9,
+};
+
+static u32 *kw_setting_at(const struct kw_setting *st, struct kw_settings *s)
 {
-	s->mpa_rev = READ_ONCE(mpa_rev);
-	s->crc = READ_ONCE(crc);
-	s->markers = READ_ONCE(markers);
-	s->p2p = READ_ONCE(p2p);
-	s->start_timeout_ms = READ_ONCE(start_timeout_ms);
+	return (void *)s + st->off;
 }
 
-static struct kw_settings *kw_dev_settings(struct device *d)
+static int kw_setting_bit(const struct kw_setting *st, const char *name)
 {
-	return &rdma_device_to_drv_device(d, struct kw_device, ib)->settings;
+	u32 bit;
+
+	for (bit = 0; bit < st->nr_names; bit++)
+		if (st->names[bit] && !strcmp(st->names[bit], name))
+			return bit;
+	return -EINVAL;
 }
 
-static int kw_parse_range(const char *buf, u32 min, u32 max, u32 *val)
+static int kw_setting_parse_set(const struct kw_setting *st, const char *text,
+				u32 *val)
 {
-	int rv = kstrtou32(buf, 0, val);
+	char *copy, *rest, *name;
+	int bit = -EINVAL;	/* nothing at all is no set either */
 
-	if (rv)
+	copy = kstrdup(text, GFP_KERNEL);
+	if (!copy)
+		return -ENOMEM;
+	*val = 0;
+	rest = copy;
+	while ((name = strsep(&rest, " ,\n"))) {
+		if (!*name)
+			continue;
+		bit = kw_setting_bit(st, name);
+		if (bit < 0)
+			break;
+		*val |= BIT(bit);
+	}
+	kfree(copy);
+	return min(bit, 0);
+}
+
+static int kw_setting_parse_number(const struct kw_setting *st,
+				   const char *text, u32 *val)
+{
+	if (kstrtou32(text, 0, val))
+		return -EINVAL;
+	if (st->zero && !*val)
+		return 0;
+	return *val < st->min || *val > st->max ? -EINVAL : 0;
+}
+
+static int kw_setting_parse(const struct kw_setting *st, const char *text,
+			    u32 *val)
+{
+	bool on = false;
+	int rv;
+
+	switch (st->kind) {
+	case KW_SETTING_SET:
+		return kw_setting_parse_set(st, text, val);
+	case KW_SETTING_SWITCH:
+		rv = kstrtobool(text, &on);
+		*val = on;
 		return rv;
-	return *val < min || *val > max ? -EINVAL : 0;
+	default:
+		return kw_setting_parse_number(st, text, val);
+	}
 }
 
-static ssize_t mpa_rev_show(struct device *d, struct device_attribute *attr,
-			    char *buf)
+static int kw_setting_print(const struct kw_setting *st, u32 val, char *buf,
+			    size_t room)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(kw_dev_settings(d)->mpa_rev));
+	int at = 0;
+	u32 bit;
+
+	if (st->kind != KW_SETTING_SET)
+		return scnprintf(buf, room, "%u", val);
+	for (bit = 0; bit < st->nr_names; bit++)
+		if (val & BIT(bit) && st->names[bit])
+			at += scnprintf(buf + at, room - at, "%s%s",
+					at ? " " : "", st->names[bit]);
+	return at;
 }
 
-static ssize_t mpa_rev_store(struct device *d, struct device_attribute *attr,
-			     const char *buf, size_t n)
+static void kw_setting_complain(const struct kw_setting *st, const char *where,
+				const char *text)
+{
+	int len = min_t(size_t, strcspn(text, "\n"), 40);
+	char want[64];
+	int at;
+
+	switch (st->kind) {
+	case KW_SETTING_SET:
+		at = scnprintf(want, sizeof(want), "one or more of ");
+		kw_setting_print(st, ~0U, want + at, sizeof(want) - at);
+		break;
+	case KW_SETTING_SWITCH:
+		strscpy(want, "0 or 1");
+		break;
+	default:
+		scnprintf(want, sizeof(want), "%s%u to %u",
+			  st->zero ? "0, or " : "", st->min, st->max);
+	}
+	pr_warn_ratelimited("%s: %s: \"%.*s\" is not %s\n", where,
+			    st->attr.attr.name, len, text, want);
+}
+
+static int kw_setting_store(const struct kw_setting *st, const char *where,
+			    const char *text, struct kw_settings *s)
 {
 	u32 val;
-	int rv = kw_parse_range(buf, KW_MPA_REV_MIN, KW_MPA_REV_MAX, &val);
+	int rv = kw_setting_parse(st, text, &val);
 
-	if (rv)
-		return rv;
-	WRITE_ONCE(kw_dev_settings(d)->mpa_rev, val);
-	return n;
+	if (!rv)
+		WRITE_ONCE(*kw_setting_at(st, s), val);
+	else if (rv == -EINVAL)
+		kw_setting_complain(st, where, text);
+	return rv;
 }
-static DEVICE_ATTR_RW(mpa_rev);
 
-static ssize_t crc_show(struct device *d, struct device_attribute *attr,
-			char *buf)
+static int kw_setting_show(const struct kw_setting *st, struct kw_settings *s,
+			   char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(kw_dev_settings(d)->crc));
+	int at = kw_setting_print(st, READ_ONCE(*kw_setting_at(st, s)), buf,
+				  PAGE_SIZE - 1);
+
+	return at + scnprintf(buf + at, PAGE_SIZE - at, "\n");
 }
 
-static ssize_t crc_store(struct device *d, struct device_attribute *attr,
-			 const char *buf, size_t n)
+static int kw_param_set(const char *val, const struct kernel_param *kp)
 {
-	bool val;
-	int rv = kstrtobool(buf, &val);
-
-	if (rv)
-		return rv;
-	WRITE_ONCE(kw_dev_settings(d)->crc, val);
-	return n;
+	return kw_setting_store(kp->arg, "module parameter", val, &kw_defaults);
 }
-static DEVICE_ATTR_RW(crc);
 
-static ssize_t markers_show(struct device *d, struct device_attribute *attr,
+static int kw_param_get(char *buf, const struct kernel_param *kp)
+{
+	return kw_setting_show(kp->arg, &kw_defaults, buf);
+}
+
+static const struct kernel_param_ops kw_param_ops = {
+	.set = kw_param_set,
+	.get = kw_param_get,
+};
+
+static struct kw_device *kw_sysfs_dev(struct device *d)
+{
+	return rdma_device_to_drv_device(d, struct kw_device, ib);
+}
+
+static ssize_t kw_file_show(struct device *d, struct device_attribute *attr,
 			    char *buf)
 {
-	return sysfs_emit(buf, "%d\n",
-			  READ_ONCE(kw_dev_settings(d)->markers));
+	return kw_setting_show(container_of(attr, struct kw_setting, attr),
+			       &kw_sysfs_dev(d)->settings, buf);
 }
 
-static ssize_t markers_store(struct device *d, struct device_attribute *attr,
+static ssize_t kw_file_store(struct device *d, struct device_attribute *attr,
 			     const char *buf, size_t n)
 {
-	bool val;
-	int rv = kstrtobool(buf, &val);
+	struct kw_device *dev = kw_sysfs_dev(d);
+	int rv;
 
-	if (rv)
-		return rv;
-	WRITE_ONCE(kw_dev_settings(d)->markers, val);
-	return n;
-}
-static DEVICE_ATTR_RW(markers);
-
-static ssize_t p2p_show(struct device *d, struct device_attribute *attr,
-			char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(kw_dev_settings(d)->p2p));
+	rv = kw_setting_store(container_of(attr, struct kw_setting, attr),
+			      dev_name(d), buf, &dev->settings);
+	return rv ? rv : n;
 }
 
-static ssize_t p2p_store(struct device *d, struct device_attribute *attr,
-			 const char *buf, size_t n)
-{
-	bool val;
-	int rv = kstrtobool(buf, &val);
+/* The table: for each setting its file, its module parameter, and what it is. */
+#define KW_SETTING(_name, ...)						\
+	static struct kw_setting kw_set_##_name = {			\
+		.attr = {						\
+			.attr = { .name = __stringify(_name), .mode = 0644 }, \
+			.show = kw_file_show,				\
+			.store = kw_file_store,				\
+		},							\
+		.off = offsetof(struct kw_settings, _name),		\
+		__VA_ARGS__						\
+	}
 
-	if (rv)
-		return rv;
-	WRITE_ONCE(kw_dev_settings(d)->p2p, val);
-	return n;
-}
-static DEVICE_ATTR_RW(p2p);
+#define KW_SWITCH(_name)						\
+	KW_SETTING(_name, .kind = KW_SETTING_SWITCH)
+#define KW_NUMBER(_name, _min, _max)					\
+	KW_SETTING(_name, .min = _min, .max = _max)
+#define KW_NUMBER_OR_0(_name, _min, _max)				\
+	KW_SETTING(_name, .zero = true, .min = _min, .max = _max)
 
-static ssize_t start_timeout_ms_show(struct device *d,
-				     struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n",
-			  READ_ONCE(kw_dev_settings(d)->start_timeout_ms));
-}
+static const char *const kw_rev_names[] = { "0", "1", "2" };
 
-static ssize_t start_timeout_ms_store(struct device *d,
-				      struct device_attribute *attr,
-				      const char *buf, size_t n)
-{
-	u32 val;
-	int rv = kw_parse_range(buf, KW_START_TIMEOUT_MIN,
-				KW_START_TIMEOUT_MAX, &val);
+static const char *const kw_rtr_names[] = {
+	[KW_RTR_SEND] = "send",
+	[KW_RTR_WRITE] = "write",
+	[KW_RTR_READ] = "read",
+};
 
-	if (rv)
-		return rv;
-	WRITE_ONCE(kw_dev_settings(d)->start_timeout_ms, val);
-	return n;
-}
-static DEVICE_ATTR_RW(start_timeout_ms);
+KW_NUMBER(mpa_rev, 0, 2);
+module_param_cb(mpa_rev, &kw_param_ops, &kw_set_mpa_rev, 0644);
+MODULE_PARM_DESC(mpa_rev, "MPA revision asked for first: 2, 1 or 0 [2]");
+
+KW_SETTING(mpa_rev_accept, .kind = KW_SETTING_SET, .names = kw_rev_names,
+	   .nr_names = ARRAY_SIZE(kw_rev_names));
+module_param_cb(mpa_rev_accept, &kw_param_ops, &kw_set_mpa_rev_accept, 0644);
+MODULE_PARM_DESC(mpa_rev_accept,
+		 "MPA revisions to serve and to fall back to [1 2]");
+
+KW_SWITCH(crc);
+module_param_cb(crc, &kw_param_ops, &kw_set_crc, 0644);
+MODULE_PARM_DESC(crc, "Ask for CRC32C [1]");
+
+KW_SWITCH(markers);
+module_param_cb(markers, &kw_param_ops, &kw_set_markers, 0644);
+MODULE_PARM_DESC(markers, "Ask for markers in what the peer sends [0]");
+
+KW_SWITCH(large_fpdu);
+module_param_cb(large_fpdu, &kw_param_ops, &kw_set_large_fpdu, 0644);
+MODULE_PARM_DESC(large_fpdu,
+		 "Agree to FPDUs larger than a TCP segment, as siw does [0]");
+
+KW_SWITCH(p2p);
+module_param_cb(p2p, &kw_param_ops, &kw_set_p2p, 0644);
+MODULE_PARM_DESC(p2p, "Offer the peer-to-peer model when connecting [1]");
+
+KW_SETTING(rtr, .kind = KW_SETTING_SET, .names = kw_rtr_names,
+	   .nr_names = ARRAY_SIZE(kw_rtr_names));
+module_param_cb(rtr, &kw_param_ops, &kw_set_rtr, 0644);
+MODULE_PARM_DESC(rtr,
+		 "Ready-to-receive messages to offer and to choose from [write read]");
+
+KW_NUMBER(ird_max, 0, KW_MAX_QP_RD_ATOM);
+module_param_cb(ird_max, &kw_param_ops, &kw_set_ird_max, 0644);
+MODULE_PARM_DESC(ird_max,
+		 "Most inbound RDMA Reads of a connection [128]");
+
+KW_NUMBER(ord_max, 0, KW_MAX_QP_RD_ATOM);
+module_param_cb(ord_max, &kw_param_ops, &kw_set_ord_max, 0644);
+MODULE_PARM_DESC(ord_max,
+		 "Most outbound RDMA Reads of a connection [128]");
+
+KW_NUMBER_OR_0(fpdu_max, KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX);
+module_param_cb(fpdu_max, &kw_param_ops, &kw_set_fpdu_max, 0644);
+MODULE_PARM_DESC(fpdu_max,
+		 "Longest FPDU to send, in octets; 0: as long as a TCP segment [0]");
+
+KW_NUMBER(connect_timeout_ms, 100, 600000);
+module_param_cb(connect_timeout_ms, &kw_param_ops, &kw_set_connect_timeout_ms, 0644);
+MODULE_PARM_DESC(connect_timeout_ms,
+		 "Bound on TCP's part of connecting in milliseconds [20000]");
+
+KW_NUMBER(start_timeout_ms, 100, 600000);
+module_param_cb(start_timeout_ms, &kw_param_ops, &kw_set_start_timeout_ms, 0644);
+MODULE_PARM_DESC(start_timeout_ms,
+		 "Bound on each wait for an MPA frame in milliseconds [10000]");
+
+KW_NUMBER(offer_timeout_ms, 100, 600000);
+module_param_cb(offer_timeout_ms, &kw_param_ops, &kw_set_offer_timeout_ms, 0644);
+MODULE_PARM_DESC(offer_timeout_ms,
+		 "Time for a consumer to accept or reject in milliseconds [60000]");
+
+KW_NUMBER_OR_0(gate_ms, 1, 60000);
+module_param_cb(gate_ms, &kw_param_ops, &kw_set_gate_ms, 0644);
+MODULE_PARM_DESC(gate_ms,
+		 "Time after which a responder may send first in milliseconds; 0: never [200]");
+
+KW_NUMBER_OR_0(keepalive_idle_s, 1, 32767);
+module_param_cb(keepalive_idle_s, &kw_param_ops, &kw_set_keepalive_idle_s, 0644);
+MODULE_PARM_DESC(keepalive_idle_s,
+		 "Idle seconds before TCP asks whether the peer is there; 0: never [7200]");
+
+KW_NUMBER(keepalive_interval_s, 1, 32767);
+module_param_cb(keepalive_interval_s, &kw_param_ops, &kw_set_keepalive_interval_s, 0644);
+MODULE_PARM_DESC(keepalive_interval_s,
+		 "Seconds from one such question to the next [75]");
+
+KW_NUMBER(keepalive_probes, 1, 127);
+module_param_cb(keepalive_probes, &kw_param_ops, &kw_set_keepalive_probes, 0644);
+MODULE_PARM_DESC(keepalive_probes,
+		 "Such questions without an answer that end a connection [9]");
+
+KW_NUMBER_OR_0(user_timeout_ms, 100, 86400000);
+module_param_cb(user_timeout_ms, &kw_param_ops, &kw_set_user_timeout_ms, 0644);
+MODULE_PARM_DESC(user_timeout_ms,
+		 "Time without an acknowledgment that ends a connection in milliseconds; 0: the system's [0]");
 
 static struct attribute *kw_settings_attrs[] = {
-	&dev_attr_mpa_rev.attr,
-	&dev_attr_crc.attr,
-	&dev_attr_markers.attr,
-	&dev_attr_p2p.attr,
-	&dev_attr_start_timeout_ms.attr,
+	&kw_set_mpa_rev.attr.attr,
+	&kw_set_mpa_rev_accept.attr.attr,
+	&kw_set_crc.attr.attr,
+	&kw_set_markers.attr.attr,
+	&kw_set_large_fpdu.attr.attr,
+	&kw_set_p2p.attr.attr,
+	&kw_set_rtr.attr.attr,
+	&kw_set_ird_max.attr.attr,
+	&kw_set_ord_max.attr.attr,
+	&kw_set_fpdu_max.attr.attr,
+	&kw_set_connect_timeout_ms.attr.attr,
+	&kw_set_start_timeout_ms.attr.attr,
+	&kw_set_offer_timeout_ms.attr.attr,
+	&kw_set_gate_ms.attr.attr,
+	&kw_set_keepalive_idle_s.attr.attr,
+	&kw_set_keepalive_interval_s.attr.attr,
+	&kw_set_keepalive_probes.attr.attr,
+	&kw_set_user_timeout_ms.attr.attr,
 	NULL
 };
 
@@ -194,3 +364,14 @@ const struct attribute_group kw_settings_group = {
 	.name = "settings",
 	.attrs = kw_settings_attrs,
 };
+
+/**
+ * kw_settings_init() - take the module's parameters as a device's settings
+ * @s: result
+ *
+ * Context: process.
+ */
+void kw_settings_init(struct kw_settings *s)
+{
+	*s = kw_defaults;
+}

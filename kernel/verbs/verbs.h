@@ -40,22 +40,54 @@
 #define KW_MAX_MR_SIZE		(~0ULL)
 #define KW_MAX_MSG_SIZE		0x80000000U
 
+/* An FPDU limit that still leaves room for the smallest MULPDU, and the largest. */
+#define KW_FPDU_LIMIT_MIN	256
+#define KW_FPDU_LIMIT_MAX	65535
+
 /**
  * struct kw_settings - what an administrator can choose, per device
- * @mpa_rev: revision asked for first: 2, or 1
+ * @mpa_rev: revision asked for first: 2, 1 or 0
+ * @mpa_rev_accept: BIT(revision) of those served, and fallen back to
  * @crc: ask for CRC32C
  * @markers: ask for markers in what the peer sends
+ * @large_fpdu: announce that FPDUs may be larger than a TCP segment
  * @p2p: offer the peer-to-peer model (RTR) when connecting
- * @start_timeout_ms: bound on each step of MPA start-up
+ * @rtr: BIT(enum kw_rtr) of the RTR kinds offered and chosen from
+ * @ird_max: bound on a connection's IRD
+ * @ord_max: bound on a connection's ORD
+ * @fpdu_max: longest FPDU to send, octets; 0: EMSS alone decides
+ * @connect_timeout_ms: bound on TCP's handshake
+ * @start_timeout_ms: bound on each wait for an MPA frame
+ * @offer_timeout_ms: how long a consumer may think about a request
+ * @gate_ms: how long a responder waits for the initiator's first FPDU before
+ *	it may send; 0: for ever
+ * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
+ * @keepalive_interval_s: TCP_KEEPINTVL
+ * @keepalive_probes: TCP_KEEPCNT
+ * @user_timeout_ms: TCP_USER_TIMEOUT; 0: the system's
  *
- * A change concerns later connections only.
+ * A change concerns later connections only. All are u32: settings.c handles
+ * them by offset.
  */
 struct kw_settings {
-	u8 mpa_rev;
-	bool crc;
-	bool markers;
-	bool p2p;
+	u32 mpa_rev;
+	u32 mpa_rev_accept;
+	u32 crc;
+	u32 markers;
+	u32 large_fpdu;
+	u32 p2p;
+	u32 rtr;
+	u32 ird_max;
+	u32 ord_max;
+	u32 fpdu_max;
+	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
+	u32 offer_timeout_ms;
+	u32 gate_ms;
+	u32 keepalive_idle_s;
+	u32 keepalive_interval_s;
+	u32 keepalive_probes;
+	u32 user_timeout_ms;
 };
 
 struct kw_device {
