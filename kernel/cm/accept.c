@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The passive side: the MPA request comes in, the consumer decides, the reply
- * goes out.
+ * goes out. In revision 0 private data may do so in streaming mode, and the
+ * Start Keys follow: the responder, "active" there, waits for the initiator's.
  */
 #include "cm/cm.h"
 
@@ -55,15 +56,12 @@ static struct kw_ep *kw_offer_claim(struct iw_cm_id *id)
 /* Depths that the peer named; those it did not may be anything. */
 static void kw_offer_depths(struct kw_ep *ep, struct iw_cm_event *event)
 {
-	struct kw_mpa_enh enh = {
-		.ird = KW_MPA_DEPTH_NONE,
-		.ord = KW_MPA_DEPTH_NONE,
-	};
+	struct kw_mpa_enh enh;
 
-	if (ep->frame.enhanced)
-		kw_mpa_enh_parse(ep->rx + KW_MPA_FRAME_LEN, &enh);
-	event->ird = min_t(u32, enh.ird, KW_MAX_QP_RD_ATOM);
-	event->ord = min_t(u32, enh.ord, KW_MAX_QP_RD_ATOM);
+	/* "Not negotiated" is a large number, too. */
+	kw_settle_peer_enh(ep, &enh);
+	event->ird = min_t(u32, enh.ird, ep->set.ord_max);
+	event->ord = min_t(u32, enh.ord, ep->set.ird_max);
 }
 
 static int kw_offer_send(struct kw_ep *ep, struct iw_cm_event *event)
@@ -103,7 +101,7 @@ static void kw_request_offer(struct kw_ep *ep)
 	ret = kw_offer_send(ep, &event);
 	if (!ret) {
 		ep->state = KW_EP_OFFERED;
-		kw_ep_set_timer(ep, KW_OFFER_TIMEOUT_MS);
+		kw_ep_set_timer(ep, ep->set.offer_timeout_ms);
 		return;
 	}
 	kw_offer_forget(ep);
@@ -121,8 +119,19 @@ static void kw_request_bad(struct kw_ep *ep, int err)
 	kw_ep_end(ep, true);
 }
 
+static u8 kw_request_kinds(const struct kw_ep *ep)
+{
+	u8 kinds = 0;
+
+	if (ep->set.mpa_rev_accept & BIT(0))
+		kinds |= KW_MPA_START | KW_MPA_PRIV;
+	if (ep->set.mpa_rev_accept & (BIT(1) | BIT(2)))
+		kinds |= KW_MPA_REQ;
+	return kinds;
+}
+
 /**
- * kw_request_step - the MPA request may have come, or iw_cm may have room
+ * kw_request_step - the first frame may have come, or iw_cm may have room
  * @ep: an endpoint in state %KW_EP_AWAIT_REQUEST or %KW_EP_HAVE_REQUEST
  *
  * Context: process, kw_ep.lock held.
@@ -136,9 +145,11 @@ void kw_request_step(struct kw_ep *ep)
 			kw_ep_end(ep, true);
 			return;
 		}
-		ret = kw_start_read(ep, KW_MPA_REQ);
+		ret = kw_start_read(ep, kw_request_kinds(ep));
 		if (ret == -EAGAIN)
 			return;
+		if (!ret && !(ep->set.mpa_rev_accept & BIT(ep->frame.rev)))
+			ret = -EPROTO;
 		if (ret) {
 			kw_request_bad(ep, ret);
 			return;
@@ -168,32 +179,127 @@ void kw_offer_step(struct kw_ep *ep)
 		kw_request_bad(ep, ret);
 }
 
-static int kw_accept_run(struct kw_ep *ep, struct iw_cm_id *id, struct kw_qp *qp,
-			 const struct iw_cm_conn_param *param)
+/* iw_cm keeps room for this event: it cannot fail. */
+static void kw_accept_report(struct kw_ep *ep, struct iw_cm_event *event)
+{
+	event->event = IW_CM_EVENT_ESTABLISHED;
+	ep->cm_id->event_handler(ep->cm_id, event);
+}
+
+static int kw_accept_run(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
+			 u32 pd_len)
 {
 	struct kw_stream_params params;
 	struct iw_cm_event event;
 	int ret;
 
+	kw_settle_passive(ep, &params);
+	kw_ep_fill_event(ep, &event);
+	if (ep->state == KW_EP_AWAIT_KEY)
+		ret = kw_start_key(ep, params.crc);
+	else
+		ret = kw_start_reply(ep, &params, pd, pd_len);
+	if (!ret)
+		ret = kw_ep_run(ep, qp, &params);
+	if (ret)
+		return ret;
+	kw_count(ep->dev, KW_CNT_CONN_ACCEPTED);
+	kw_accept_report(ep, &event);
+	return 0;
+}
+
+/*
+ * The consumer has accepted, but what answers private data in revision 0 does
+ * not yet start the stream.
+ */
+static int kw_accept_private(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
+			     u32 pd_len)
+{
+	int ret = kw_ep_wait_with(ep, qp);
+
+	if (ret)
+		return ret;
+	ret = kw_start_reply(ep, &(struct kw_stream_params) {}, pd, pd_len);
+	if (ret)
+		return ret;
+	ep->state = KW_EP_AWAIT_KEY;
+	kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+	kw_ep_kick(ep);
+	return 0;
+}
+
+static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
+			   struct kw_qp *qp,
+			   const struct iw_cm_conn_param *param)
+{
+	const void *pd = param->private_data;
+	u32 pd_len = param->private_data_len;
+	int ret;
+
 	ret = kw_start_quiet(ep);
 	if (ret)
-		return ret;
-	kw_start_settle_passive(ep, param->ird, param->ord, &params);
-	kw_ep_fill_event(ep, &event);
-	event.event = IW_CM_EVENT_ESTABLISHED;
-	ret = kw_start_reply(ep, &params, param->private_data,
-			     param->private_data_len);
-	if (ret)
-		return ret;
-	ret = kw_ep_run(ep, qp, &params);
-	if (ret)
-		return ret;
+		return ret == -ESHUTDOWN ? -ECONNRESET : ret;
+	ep->ird = param->ird;
+	ep->ord = param->ord;
 	id->add_ref(id);
 	ep->cm_id = id;
-	kw_count(ep->dev, KW_CNT_CONN_ACCEPTED);
-	/* iw_cm keeps room for this event: it cannot fail. */
-	id->event_handler(id, &event);
-	return 0;
+	if (ep->frame.kind == KW_MPA_PRIV)
+		return kw_accept_private(ep, qp, pd, pd_len);
+	return kw_accept_run(ep, qp, pd, pd_len);
+}
+
+/**
+ * kw_accept_fail - an accepted connection does not come about after all
+ * @ep: a passive endpoint in state %KW_EP_AWAIT_KEY
+ * @status: -errno for the consumer
+ *
+ * iw_cm knows one way only to tell after iw_accept has returned 0: the
+ * connection was established, and is over.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_accept_fail(struct kw_ep *ep, int status)
+{
+	struct iw_cm_event event;
+	struct kw_qp *qp = ep->qp;
+
+	kw_ep_dbg(ep, "start-up failed after accept: %d\n", status);
+	kw_ep_fill_event(ep, &event);
+	event.status = status;
+	kw_accept_report(ep, &event);
+	event.event = IW_CM_EVENT_CLOSE;
+	ep->cm_id->event_handler(ep->cm_id, &event);
+
+	kw_qp_get(qp);
+	kw_ep_end(ep, true);
+	kw_qp_fail(qp);
+	kw_qp_put(qp);
+}
+
+/**
+ * kw_accept_key_step - the initiator's Start Key may have come
+ * @ep: a passive endpoint in state %KW_EP_AWAIT_KEY
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_accept_key_step(struct kw_ep *ep)
+{
+	struct kw_qp *qp = ep->qp;
+	int ret = kw_start_read_key(ep);
+
+	if (ret == -EAGAIN)
+		return;
+	if (!ret)
+		ret = kw_start_quiet(ep);
+	kw_qp_get(qp);
+	if (!ret)
+		ret = kw_accept_run(ep, qp, NULL, 0);
+	if (ret) {
+		kw_count(ep->dev, ret == -EPROTO ? KW_CNT_CONN_BAD_START :
+						   KW_CNT_CONN_RESET);
+		kw_accept_fail(ep, ret == -ESHUTDOWN ? -ECONNRESET : ret);
+	}
+	kw_qp_put(qp);
 }
 
 /* The consumer meant to accept but may not: the peer hears of it. */
@@ -209,7 +315,8 @@ static int kw_accept_refuse(struct kw_ep *ep, int err)
  * kw_iw_accept - accept a connection request (iw_accept)
  * @id: iw_cm's identifier for the new connection
  * @param: queue pair, depths and private data: at most 508 octets if the
- *	request has enhanced data (revision 2), 512 otherwise
+ *	request has enhanced data (revision 2), none if revision 0's initiator
+ *	had none, 512 otherwise
  *
  * Whatever goes wrong ends the connection: iw_cm gives no second chance.
  *
@@ -239,7 +346,7 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 		ret = kw_accept_refuse(ep, -EINVAL);
 		goto out;
 	}
-	ret = kw_accept_run(ep, id, qp, param);
+	ret = kw_accept_start(ep, id, qp, param);
 	if (ret)
 		kw_ep_end(ep, true);
 out:

@@ -46,9 +46,6 @@
 #include "verbs/verbs.h"
 #include "wire/mpa.h"
 
-/* How long a consumer may think about a connection request. */
-#define KW_OFFER_TIMEOUT_MS	60000
-
 /* A listener's start-ups under way at a time, if its backlog is smaller. */
 #define KW_MIN_PENDING		64
 
@@ -56,10 +53,12 @@
  * enum kw_ep_state - where a connection is
  * @KW_EP_NEW: nothing has happened
  * @KW_EP_CONNECTING: active: TCP connects
- * @KW_EP_AWAIT_REPLY: active: the MPA request is sent
- * @KW_EP_AWAIT_REQUEST: passive: the peer is to send its MPA request
+ * @KW_EP_AWAIT_REPLY: active: the first frame is sent, the peer is to answer
+ * @KW_EP_AWAIT_REQUEST: passive: the peer is to send its first frame
  * @KW_EP_HAVE_REQUEST: passive: it did, but iw_cm has no room for it yet
  * @KW_EP_OFFERED: passive: the consumer decides
+ * @KW_EP_AWAIT_KEY: revision 0 with private data, which are exchanged: the peer
+ *	is to send its Start Key
  * @KW_EP_RUNNING: the stream owns the socket
  * @KW_EP_DEAD: over; only references remain
  */
@@ -70,6 +69,7 @@ enum kw_ep_state {
 	KW_EP_AWAIT_REQUEST,
 	KW_EP_HAVE_REQUEST,
 	KW_EP_OFFERED,
+	KW_EP_AWAIT_KEY,
 	KW_EP_RUNNING,
 	KW_EP_DEAD,
 };
@@ -77,6 +77,7 @@ enum kw_ep_state {
 /* Bits of kw_ep.flags, set without kw_ep.lock. */
 enum kw_ep_flag {
 	KW_EP_KILLED,		/* the device goes away */
+	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed */
 	KW_EP_CLOSED,		/* the stream is over; close_status is set */
 };
 
@@ -129,7 +130,6 @@ struct kw_listener {
  * @flags: enum kw_ep_flag, atomic
  * @close_status: why the stream ended, valid with %KW_EP_CLOSED
  * @active: this side connects
- * @retried: the peer did not want revision 2 and is being asked again with 1
  * @cm_id: iw_cm's identifier, referenced; NULL on a passive endpoint until
  *	its consumer has accepted
  * @listener: passive: where it came from, until answered
@@ -141,18 +141,21 @@ struct kw_listener {
  * @deadline: when the current step must have ended, jiffies
  * @net: active: the network namespace to connect in, referenced
  * @ifindex: active: the device's interface, for link-local addresses
- * @qpn: active: the queue pair
+ * @set: the device's settings as they were when the connection began
+ * @qp: active, and passive in %KW_EP_AWAIT_KEY: the queue pair, referenced,
+ *	which has the endpoint as its kw_qp.waiter; NULL otherwise
  * @ird: inbound RDMA Reads and atomics
  * @ord: outbound RDMA Reads and atomics
- * @rev: MPA revision
- * @crc: active: the request asked for CRCs
- * @markers: active: the request asked for markers
+ * @rev: active: MPA revision
  * @offer: active: enhanced data of the request
  * @pd: active: private data of the request, kept for another try
  * @pd_len: octets of @pd
- * @frame: the peer's frame
+ * @frame: the peer's first frame
  * @rx_len: octets in @rx
- * @rx: the peer's frame as it arrived, private data included
+ * @rx: that frame as it arrived, private data included
+ * @key: the peer's Start Key, where it is not the first frame
+ * @key_len: octets in @key_rx
+ * @key_rx: it, as it arrived
  */
 struct kw_ep {
 	struct kref ref;
@@ -163,7 +166,6 @@ struct kw_ep {
 	unsigned long flags;
 	int close_status;
 	bool active;
-	bool retried;
 	struct iw_cm_id *cm_id;
 	struct kw_listener *listener;
 	u32 handle;
@@ -174,18 +176,20 @@ struct kw_ep {
 	unsigned long deadline;
 	struct net *net;
 	int ifindex;
-	u32 qpn;
+	struct kw_settings set;
+	struct kw_qp *qp;
 	u32 ird;
 	u32 ord;
 	u8 rev;
-	bool crc;
-	bool markers;
 	struct kw_mpa_enh offer;
 	u8 *pd;
 	u16 pd_len;
 	struct kw_mpa_frame frame;
 	u32 rx_len;
 	u8 rx[KW_MPA_FRAME_LEN + KW_MPA_PD_MAX];
+	struct kw_mpa_frame key;
+	u32 key_len;
+	u8 key_rx[KW_MPA_START_LEN];
 };
 
 #define kw_ep_dbg(ep, fmt, ...) \
@@ -207,6 +211,7 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 struct socket *kw_ep_detach(struct kw_ep *ep);
 void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
 void kw_ep_end(struct kw_ep *ep, bool abort);
+int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp);
 int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params);
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
@@ -215,7 +220,7 @@ void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);
 struct net *kw_id_net(struct iw_cm_id *id);
 int kw_sock_create(struct net *net, int family, struct socket **sock);
-void kw_sock_tune(struct socket *sock);
+void kw_sock_tune(struct socket *sock, const struct kw_settings *set);
 void kw_sock_set_tos(struct socket *sock, u8 tos);
 int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
 		  struct sockaddr_storage *peer);
@@ -225,28 +230,40 @@ bool kw_addr_loopback(const struct sockaddr_storage *addr);
 void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex);
 __be16 *kw_addr_port(struct sockaddr_storage *addr);
 
-/* start.c: MPA frames and what they settle */
-int kw_start_read(struct kw_ep *ep, enum kw_mpa_kind kind);
+/* start.c: the frames of MPA start-up */
+int kw_start_read(struct kw_ep *ep, u8 kinds);
+int kw_start_read_key(struct kw_ep *ep);
 int kw_start_quiet(struct kw_ep *ep);
 int kw_start_request(struct kw_ep *ep);
+int kw_start_key(struct kw_ep *ep, bool crc);
 int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 		   const void *pd, u32 pd_len);
 int kw_start_reject(struct kw_ep *ep, const void *pd, u32 pd_len);
+void kw_start_terminate(struct kw_ep *ep, u16 code);
 const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len);
 u32 kw_start_pd_room(const struct kw_ep *ep);
-void kw_start_offer(struct kw_ep *ep);
-int kw_start_settle_active(struct kw_ep *ep, struct kw_stream_params *params);
-void kw_start_settle_passive(struct kw_ep *ep, u32 ird, u32 ord,
-			     struct kw_stream_params *params);
+
+/* settle.c: what the frames settle */
+const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep);
+bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
+void kw_settle_offer(struct kw_ep *ep);
+u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params);
+void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params);
+void kw_settle_answer(const struct kw_ep *ep,
+		      const struct kw_stream_params *params,
+		      struct kw_mpa_enh *enh);
 
 /* connect.c: the active side's steps */
 void kw_connect_step(struct kw_ep *ep);
 void kw_reply_step(struct kw_ep *ep);
+void kw_reply_key_step(struct kw_ep *ep);
 void kw_connect_fail(struct kw_ep *ep, int status);
 
 /* accept.c: the passive side's steps */
 void kw_request_step(struct kw_ep *ep);
 void kw_offer_step(struct kw_ep *ep);
+void kw_accept_key_step(struct kw_ep *ep);
+void kw_accept_fail(struct kw_ep *ep, int status);
 void kw_offer_forget(struct kw_ep *ep);
 void kw_offer_exit(void);
 

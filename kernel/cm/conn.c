@@ -39,6 +39,7 @@ struct kw_ep *kw_ep_create(struct kw_device *dev)
 	INIT_WORK(&ep->work, kw_ep_work);
 	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
 	ep->dev = dev;
+	ep->set = dev->settings;
 	atomic_inc(&kw_eps_alive);
 	spin_lock(&kw_eps_lock);
 	list_add_tail(&ep->node, &kw_eps);
@@ -248,6 +249,61 @@ static void kw_ep_leave_listener(struct kw_ep *ep)
 }
 
 /**
+ * kw_ep_wait_with - have the end of a queue pair end a start-up
+ * @ep: the endpoint
+ * @qp: the queue pair; referenced until start-up is over
+ *
+ * iw_cm keeps a queue pair, and whoever destroys it, until start-up has come
+ * to its end. There is no sense in waiting for a silent peer meanwhile.
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: 0, or -EBUSY if another connection is being made with it.
+ */
+int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
+{
+	unsigned long flags;
+	int ret = 0;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (qp->waiter)
+		ret = -EBUSY;
+	else
+		qp->waiter = ep;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (ret)
+		return ret;
+	kw_qp_get(qp);
+	ep->qp = qp;
+	return 0;
+}
+
+static void kw_ep_leave_qp(struct kw_ep *ep)
+{
+	struct kw_qp *qp = ep->qp;
+	unsigned long flags;
+
+	if (!qp)
+		return;
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->waiter = NULL;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	ep->qp = NULL;
+	kw_qp_put(qp);
+}
+
+/**
+ * kw_cm_qp_gone - a queue pair will not take the connection it waits for
+ * @ep: its kw_qp.waiter
+ *
+ * Context: any, kw_qp.lock held: it keeps the endpoint.
+ */
+void kw_cm_qp_gone(struct kw_ep *ep)
+{
+	set_bit(KW_EP_QP_GONE, &ep->flags);
+	kw_ep_kick(ep);
+}
+
+/**
  * kw_ep_end - the endpoint has nothing more to do
  * @ep: the endpoint; the caller holds a reference of its own
  * @abort: reset the connection, if the endpoint still owns it
@@ -262,6 +318,7 @@ void kw_ep_end(struct kw_ep *ep, bool abort)
 		return;
 	ep->state = KW_EP_DEAD;
 	kw_ep_stop_timer(ep);
+	kw_ep_leave_qp(ep);
 	kw_offer_forget(ep);
 	kw_ep_drop_sock(ep, abort);
 	kw_ep_leave_listener(ep);
@@ -316,23 +373,30 @@ static void kw_ep_stream_closed(void *ctx, int status)
 /**
  * kw_ep_run - start-up is finished: give the socket to the queue pair
  * @ep: the endpoint
- * @qp: the queue pair
+ * @qp: the queue pair, to which the caller has a reference
  * @params: what start-up settled
  *
- * The socket is gone from the endpoint also when this fails.
- *
  * Context: process, kw_ep.lock held.
- * Return: 0; or kw_qp_connect()'s -errno, and the caller ends the endpoint.
+ * Return: 0; or kw_qp_connect()'s -errno: the endpoint still has the socket and
+ * its state, and the caller ends it.
  */
 int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params)
 {
 	struct kw_cm_link link = { .closed = kw_ep_stream_closed, .ctx = ep };
+	struct socket *sock = kw_ep_detach(ep);
+	int ret;
 
 	kw_ep_stop_timer(ep);
+	ret = kw_qp_connect(qp, sock, params, &link);
+	if (ret) {
+		kw_ep_attach(ep, sock, NULL);
+		return ret;
+	}
+	kw_ep_leave_qp(ep);
 	kw_ep_leave_listener(ep);
 	ep->state = KW_EP_RUNNING;
-	return kw_qp_connect(qp, kw_ep_detach(ep), params, &link);
+	return 0;
 }
 
 static void kw_ep_closed(struct kw_ep *ep)
@@ -351,12 +415,19 @@ static void kw_ep_closed(struct kw_ep *ep)
 	kw_ep_end(ep, true);
 }
 
-static void kw_ep_kill(struct kw_ep *ep)
+/* Start-up comes to an early end. */
+static void kw_ep_fail(struct kw_ep *ep, int status)
 {
 	switch (ep->state) {
 	case KW_EP_CONNECTING:
 	case KW_EP_AWAIT_REPLY:
-		kw_connect_fail(ep, -ENODEV);
+		kw_connect_fail(ep, status);
+		break;
+	case KW_EP_AWAIT_KEY:
+		if (ep->active)
+			kw_connect_fail(ep, status);
+		else
+			kw_accept_fail(ep, status);
 		break;
 	case KW_EP_AWAIT_REQUEST:
 	case KW_EP_HAVE_REQUEST:
@@ -374,7 +445,9 @@ static void kw_ep_work(struct work_struct *work)
 
 	mutex_lock(&ep->lock);
 	if (test_bit(KW_EP_KILLED, &ep->flags))
-		kw_ep_kill(ep);
+		kw_ep_fail(ep, -ENODEV);
+	else if (test_bit(KW_EP_QP_GONE, &ep->flags))
+		kw_ep_fail(ep, -ECONNABORTED);
 	switch (ep->state) {
 	case KW_EP_CONNECTING:
 		kw_connect_step(ep);
@@ -388,6 +461,12 @@ static void kw_ep_work(struct work_struct *work)
 		break;
 	case KW_EP_OFFERED:
 		kw_offer_step(ep);
+		break;
+	case KW_EP_AWAIT_KEY:
+		if (ep->active)
+			kw_reply_key_step(ep);
+		else
+			kw_accept_key_step(ep);
 		break;
 	case KW_EP_RUNNING:
 		if (test_bit(KW_EP_CLOSED, &ep->flags))
@@ -406,28 +485,15 @@ static void kw_ep_timer(struct work_struct *work)
 					timer);
 
 	mutex_lock(&ep->lock);
-	switch (ep->state) {
-	case KW_EP_CONNECTING:
-	case KW_EP_AWAIT_REPLY:
-		if (time_before(jiffies, ep->deadline))
-			break;
-		kw_count(ep->dev, KW_CNT_CONN_TIMEOUTS);
-		kw_connect_fail(ep, -ETIMEDOUT);
-		break;
-	case KW_EP_AWAIT_REQUEST:
-	case KW_EP_HAVE_REQUEST:
-	case KW_EP_OFFERED:
-		if (time_before(jiffies, ep->deadline)) {
-			if (ep->state == KW_EP_HAVE_REQUEST)
-				kw_request_step(ep);
-			break;
-		}
+	if (ep->state == KW_EP_RUNNING || ep->state == KW_EP_DEAD) {
+		/* It was on its way already when it was stopped. */
+	} else if (time_before(jiffies, ep->deadline)) {
+		if (ep->state == KW_EP_HAVE_REQUEST)
+			kw_request_step(ep);
+	} else {
 		kw_count(ep->dev, KW_CNT_CONN_TIMEOUTS);
 		kw_ep_dbg(ep, "time-out in state %d\n", ep->state);
-		kw_ep_end(ep, true);
-		break;
-	default:
-		break;
+		kw_ep_fail(ep, -ETIMEDOUT);
 	}
 	mutex_unlock(&ep->lock);
 	kw_ep_put(ep);

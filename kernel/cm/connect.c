@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The active side: TCP connects, the MPA request goes out, the reply comes in.
+ * In revision 0 private data make the same journey first, in streaming mode, and
+ * the Start Keys follow: the initiator is "passive" there and sends its own
+ * before it has the responder's.
  */
 #include <linux/slab.h>
 #include <net/inet_sock.h>
@@ -64,6 +67,7 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 	ret = kw_sock_create(ep->net, local->ss_family, &sock);
 	if (ret)
 		return ret;
+	kw_sock_tune(sock, &ep->set);
 	if (ep->cm_id->tos_set)
 		kw_sock_set_tos(sock, ep->cm_id->tos);
 	/* Without it bind() would look for a port free for every peer. */
@@ -94,9 +98,9 @@ static int kw_connect_start(struct kw_ep *ep)
 	if (ret)
 		return ret;
 	ep->rx_len = 0;
+	ep->key_len = 0;
 	ep->state = KW_EP_CONNECTING;
-	/* A lost SYN alone costs a second. */
-	kw_ep_set_timer(ep, 2 * READ_ONCE(ep->dev->settings.start_timeout_ms));
+	kw_ep_set_timer(ep, ep->set.connect_timeout_ms);
 	kw_ep_kick(ep);
 	return 0;
 }
@@ -162,6 +166,17 @@ void kw_connect_fail(struct kw_ep *ep, int status)
 	kw_ep_end(ep, true);
 }
 
+/* The same, but the peer hears why: it is in FPDU mode, from the reply on. */
+static void kw_connect_terminate(struct kw_ep *ep, u16 code, int status)
+{
+	/* Revisions before 2 know none of these reasons. */
+	if (ep->rev == 2) {
+		kw_start_terminate(ep, code);
+		kw_ep_drop_sock(ep, false);
+	}
+	kw_connect_fail(ep, status);
+}
+
 /**
  * kw_connect_step - TCP may have connected
  * @ep: an endpoint in state %KW_EP_CONNECTING
@@ -182,8 +197,7 @@ void kw_connect_step(struct kw_ep *ep)
 		ret = kw_start_request(ep);
 	if (!ret) {
 		ep->state = KW_EP_AWAIT_REPLY;
-		kw_ep_set_timer(ep,
-				READ_ONCE(ep->dev->settings.start_timeout_ms));
+		kw_ep_set_timer(ep, ep->set.start_timeout_ms);
 		kw_reply_step(ep);
 		return;
 	}
@@ -196,49 +210,50 @@ void kw_connect_step(struct kw_ep *ep)
 	kw_connect_fail(ep, ret);
 }
 
-/*
- * A responder that knows revision 1 only answers with that, or closes. It is
- * asked once more on a new connection (RFC 6581 section 10).
- */
-static bool kw_connect_wants_rev1(struct kw_ep *ep, int err)
+static bool kw_connect_closed(int err)
 {
-	if (ep->rev != 2 || ep->retried)
+	return err == -ESHUTDOWN || err == -ECONNRESET || err == -EPIPE;
+}
+
+/*
+ * A responder that knows an earlier revision only answers with that, or closes.
+ * It is asked once more on a new connection (RFC 6581 section 10), with the
+ * next earlier revision that the settings allow.
+ */
+static bool kw_connect_fall_back(struct kw_ep *ep, int err)
+{
+	u32 earlier = ep->set.mpa_rev_accept & (BIT(ep->rev) - 1);
+
+	if (!earlier || (err && !kw_connect_closed(err)))
 		return false;
-	if (!err)
-		return ep->frame.rev == 1;
-	return err == -ECONNRESET || err == -EPIPE;
+	return err || ep->frame.rev < ep->rev;
 }
 
 static void kw_connect_retry(struct kw_ep *ep)
 {
 	int ret;
 
-	kw_ep_dbg(ep, "trying MPA revision 1\n");
-	ep->retried = true;
-	ep->rev = 1;
+	ep->rev = __fls(ep->set.mpa_rev_accept & (BIT(ep->rev) - 1));
+	kw_ep_dbg(ep, "trying MPA revision %u\n", ep->rev);
 	kw_ep_drop_sock(ep, true);
 	ret = kw_connect_start(ep);
 	if (ret)
 		kw_connect_fail(ep, ret);
 }
 
-static void kw_connect_done(struct kw_ep *ep, struct kw_stream_params *params)
+static void kw_connect_run(struct kw_ep *ep, struct kw_stream_params *params)
 {
+	struct kw_qp *qp = ep->qp;
 	struct iw_cm_event event;
-	struct kw_qp *qp;
 	int ret;
 
-	qp = kw_qp_find(ep->dev, ep->qpn);
-	if (!qp) {
-		kw_connect_fail(ep, -EINVAL);
-		return;
-	}
+	kw_qp_get(qp);
 	kw_ep_fill_event(ep, &event);
 	kw_connect_give_pd(ep, &event);
 
 	ret = kw_ep_run(ep, qp, params);
 	if (ret) {
-		kw_connect_fail(ep, ret);
+		kw_connect_terminate(ep, KW_TERM_MPA_CATASTROPHIC, ret);
 	} else if (kw_connect_report(ep, &event)) {
 		/* For the consumer it never was a connection: no CLOSE. */
 		ep->cm_id->rem_ref(ep->cm_id);
@@ -250,38 +265,97 @@ static void kw_connect_done(struct kw_ep *ep, struct kw_stream_params *params)
 	kw_qp_put(qp);
 }
 
+static void kw_connect_done(struct kw_ep *ep)
+{
+	struct kw_stream_params params;
+	u16 code = kw_settle_active(ep, &params);
+
+	if (!code) {
+		kw_connect_run(ep, &params);
+		return;
+	}
+	kw_count(ep->dev, KW_CNT_CONN_BAD_START);
+	kw_connect_terminate(ep, code, code == KW_TERM_MPA_NO_IRD ? -ENOMEM :
+								    -EPROTO);
+}
+
+/* The frame that is awaited can not come any more, or makes no sense. */
+static void kw_reply_bad(struct kw_ep *ep, int err)
+{
+	if (err == -ESHUTDOWN && !ep->rev) {
+		kw_connect_refused(ep);
+		return;
+	}
+	kw_count(ep->dev, kw_connect_closed(err) ? KW_CNT_CONN_RESET :
+						   KW_CNT_CONN_BAD_START);
+	kw_connect_fail(ep, kw_connect_closed(err) ? -ECONNRESET : err);
+}
+
+static u8 kw_reply_kind(const struct kw_ep *ep)
+{
+	if (ep->rev)
+		return KW_MPA_REP;
+	return ep->pd_len ? KW_MPA_PRIV : KW_MPA_START;
+}
+
+/* Does the answer fit the question? Enhanced data are answered with such. */
+static bool kw_reply_fits(const struct kw_ep *ep)
+{
+	return ep->frame.rev == ep->rev &&
+	       (ep->frame.enhanced || ep->frame.reject || ep->rev != 2);
+}
+
 /**
- * kw_reply_step - the MPA reply may have come
+ * kw_reply_step - the responder's first frame may have come
  * @ep: an endpoint in state %KW_EP_AWAIT_REPLY
  *
  * Context: process, kw_ep.lock held.
  */
 void kw_reply_step(struct kw_ep *ep)
 {
-	struct kw_stream_params params;
-	int ret = kw_start_read(ep, KW_MPA_REP);
+	int ret = kw_start_read(ep, kw_reply_kind(ep));
 
 	if (ret == -EAGAIN)
 		return;
-	if (kw_connect_wants_rev1(ep, ret)) {
+	if (kw_connect_fall_back(ep, ret)) {
 		kw_connect_retry(ep);
 		return;
 	}
-	if (!ret && ep->frame.rev != ep->rev)
+	if (!ret && !kw_reply_fits(ep))
 		ret = -EPROTO;
 	if (!ret && ep->frame.reject) {
 		kw_connect_refused(ep);
 		return;
 	}
-	if (!ret)
-		ret = kw_start_settle_active(ep, &params);
-	if (!ret) {
-		kw_connect_done(ep, &params);
-		return;
+	if (!ret && ep->frame.kind == KW_MPA_PRIV)
+		ret = kw_start_key(ep, ep->set.crc);
+	if (ret) {
+		kw_reply_bad(ep, ret);
+	} else if (ep->frame.kind == KW_MPA_PRIV) {
+		ep->state = KW_EP_AWAIT_KEY;
+		kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+		kw_reply_key_step(ep);
+	} else {
+		kw_connect_done(ep);
 	}
-	kw_count(ep->dev, ret == -ECONNRESET ? KW_CNT_CONN_RESET :
-					       KW_CNT_CONN_BAD_START);
-	kw_connect_fail(ep, ret);
+}
+
+/**
+ * kw_reply_key_step - the responder's Start Key may have come
+ * @ep: an active endpoint in state %KW_EP_AWAIT_KEY
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_reply_key_step(struct kw_ep *ep)
+{
+	int ret = kw_start_read_key(ep);
+
+	if (ret == -EAGAIN)
+		return;
+	if (ret)
+		kw_reply_bad(ep, ret);
+	else
+		kw_connect_done(ep);
 }
 
 static int kw_connect_check(struct iw_cm_id *id, struct iw_cm_conn_param *param,
@@ -298,9 +372,8 @@ static int kw_connect_check(struct iw_cm_id *id, struct iw_cm_conn_param *param,
 static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 {
 	ep->active = true;
-	ep->qpn = param->qpn;
-	ep->ird = min_t(u32, param->ird, KW_MAX_QP_RD_ATOM);
-	ep->ord = min_t(u32, param->ord, KW_MAX_QP_RD_ATOM);
+	ep->ird = min(param->ird, ep->set.ird_max);
+	ep->ord = min(param->ord, ep->set.ord_max);
 	if (param->private_data_len) {
 		ep->pd = kmemdup(param->private_data, param->private_data_len,
 				 GFP_KERNEL);
@@ -308,21 +381,35 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 			return -ENOMEM;
 		ep->pd_len = param->private_data_len;
 	}
-	kw_start_offer(ep);
+	kw_settle_offer(ep);
 	return 0;
+}
+
+static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
+{
+	struct kw_qp *qp = kw_qp_find(ep->dev, qpn);
+	int ret;
+
+	if (!qp)
+		return -EINVAL;
+	ret = kw_ep_wait_with(ep, qp);
+	kw_qp_put(qp);
+	return ret;
 }
 
 /**
  * kw_iw_connect - connect a queue pair (iw_connect)
  * @id: iw_cm's identifier with both addresses
  * @param: queue pair, depths and private data: at most 508 octets with
- *	revision 2, 512 with revision 1
+ *	revision 2, 512 with revisions 1 and 0
  *
  * Returns as soon as TCP has begun to connect; exactly one CONNECT_REPLY event
  * tells the outcome. Its status: -ECONNREFUSED when the peer refused or
  * rejected (then with its private data, the first 255 octets of them),
- * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA,
- * -ENODEV when the device goes away, or TCP's error.
+ * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA or
+ * offers no way to start that we know, -ENOMEM when it wants more reads than
+ * we serve, -ENODEV when the device goes away, -ECONNABORTED when the queue
+ * pair does, or TCP's error.
  *
  * Context: process.
  * Return: 0 or -errno, and then no event follows.
@@ -330,23 +417,23 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
 	struct kw_device *dev = kw_dev(id->device);
-	u8 rev = READ_ONCE(dev->settings.mpa_rev) == 1 ? 1 : 2;
 	struct kw_ep *ep;
 	int ret;
 
-	ret = kw_connect_check(id, param, rev);
-	if (ret)
-		return ret;
 	ep = kw_ep_create(dev);
 	if (!ep)
 		return -ENOMEM;
 
 	kw_ep_get(ep);
 	mutex_lock(&ep->lock);
-	ep->rev = rev;
+	ep->rev = ep->set.mpa_rev;
 	id->add_ref(id);
 	ep->cm_id = id;
-	ret = kw_connect_find_net(ep);
+	ret = kw_connect_check(id, param, ep->rev);
+	if (!ret)
+		ret = kw_connect_find_qp(ep, param->qpn);
+	if (!ret)
+		ret = kw_connect_find_net(ep);
 	if (!ret)
 		ret = kw_connect_fill(ep, param);
 	if (!ret)

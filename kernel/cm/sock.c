@@ -18,22 +18,31 @@
 /**
  * kw_sock_tune - the options that every connection has
  * @sock: a TCP socket
+ * @set: the device's settings
  *
  * The stream sends from softirq too, so that no allocation may sleep and the
  * page fragment must be the socket's and not the task's. Nagle's algorithm
  * would hold back the end of every message. Keepalive finds peers that went
- * without a word while nothing is outstanding.
+ * without a word while nothing is outstanding, the user time-out those that
+ * did so while something is.
  *
  * Context: process.
  */
-void kw_sock_tune(struct socket *sock)
+void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 {
 	struct sock *sk = sock->sk;
 
 	sk->sk_allocation = GFP_ATOMIC;
 	sk->sk_use_task_frag = false;
 	tcp_sock_set_nodelay(sk);
-	sock_set_keepalive(sk);
+	if (set->keepalive_idle_s) {
+		tcp_sock_set_keepidle(sk, set->keepalive_idle_s);
+		tcp_sock_set_keepintvl(sk, set->keepalive_interval_s);
+		tcp_sock_set_keepcnt(sk, set->keepalive_probes);
+		sock_set_keepalive(sk);
+	}
+	if (set->user_timeout_ms)
+		tcp_sock_set_user_timeout(sk, set->user_timeout_ms);
 }
 
 /**
@@ -101,7 +110,6 @@ int kw_sock_create(struct net *net, int family, struct socket **sock)
 		return ret;
 	sk_net_refcnt_upgrade((*sock)->sk);
 	sock_set_reuseaddr((*sock)->sk);
-	kw_sock_tune(*sock);
 	return 0;
 }
 

@@ -12,14 +12,6 @@
 #include "stream/tx.h"
 
 /*
- * RFC 5044 section 7.1.2: the responder sends nothing before the initiator's
- * first FPDU. Peers without the peer-to-peer model (siw, revision 1) have
- * consumers that let the responder speak first all the same; they are long in
- * FPDU mode when this time has passed, and would wait for ever.
- */
-#define KW_GATE_GRACE	(HZ / 5)
-
-/*
  * siw looks for an RTR only after its reply has left, and does not see one
  * that came before; its consumer then waits for data that may never come. A
  * zero-length Write changes nothing, so a second one does no harm.
@@ -86,16 +78,43 @@ static void kw_stream_attach(struct kw_stream *s)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+/*
+ * How long to wait for the peer's first FPDU: see kw_end_first_wait(). RFC 5044
+ * section 7.1.2: the responder sends nothing before it. Peers without the
+ * peer-to-peer model (siw, revision 1) have consumers that let the responder
+ * speak first all the same; they are long in FPDU mode when the grace time has
+ * passed, and would wait for ever.
+ */
+static unsigned long kw_stream_first_wait(const struct kw_stream *s)
+{
+	if (s->tx.gate)
+		return msecs_to_jiffies(s->p.gate_ms);
+	return kw_stream_rtr_repeats(s) ? KW_RTR_REPEAT : 0;
+}
+
+static void kw_stream_await_first(struct kw_stream *s)
+{
+	unsigned long wait = kw_stream_first_wait(s);
+
+	if (!wait)
+		return;
+	kw_stream_queue(s, &s->end_work, wait);
+	/* The owner may have asked for the end meanwhile, which is not to wait. */
+	if (READ_ONCE(s->abort))
+		kw_stream_queue(s, &s->end_work, 0);
+}
+
 /**
  * kw_stream_start() - enter FPDU mode
  * @s: stream without a connection
  * @sock: connected socket whose MPA start-up is finished; passes to the stream
+ *	if this returns 0
  * @p: what start-up settled
  *
  * Context: process. The owner holds a reference for the stream, which
  * kw_own_ended() gives back.
- * Return: 0; -ENOMEM or -EINVAL (the owner is not ready) with the socket
- * released and no reference kept.
+ * Return: 0; -ENOMEM or -EINVAL (the owner is not ready) with no reference
+ * kept.
  */
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p)
@@ -105,10 +124,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 
 	s->p = *p;
 	rv = kw_stream_alloc_queues(s);
-	if (rv) {
-		sock_release(sock);
+	if (rv)
 		return rv;
-	}
 	s->sock = sock;
 	s->status = 0;
 	s->reason = 0;
@@ -139,21 +156,17 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	if (rv) {
 		release_sock(sk);
 		kw_stream_free_queues(s);
-		sock_release(sock);
 		s->sock = NULL;
 		return rv;
 	}
 	WRITE_ONCE(s->state, KW_STREAM_OPEN);
+	kw_stream_await_first(s);
 	kw_stream_attach(s);
 	/* FPDUs, or the end, may have come before the callbacks were set. */
 	kw_rx_run(s);
 	if (sk->sk_err || sk->sk_state == TCP_CLOSE)
 		kw_end_state_change(sk);
 	kw_stream_kick(s, KW_KICK_LOCKED);
-	if (s->tx.gate)
-		kw_stream_queue(s, &s->end_work, KW_GATE_GRACE);
-	else if (kw_stream_rtr_repeats(s))
-		kw_stream_queue(s, &s->end_work, KW_RTR_REPEAT);
 	release_sock(sk);
 	return 0;
 }

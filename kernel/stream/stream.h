@@ -45,6 +45,10 @@ enum kw_rtr {
  * @tx_markers: the peer's M bit: markers go into what this side sends
  * @rx_markers: this side's M bit: markers are in what the peer sends
  * @initiator: this side sent the MPA request
+ * @large_fpdu: both sides announced that FPDUs may be larger than a segment
+ * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
+ * @gate_ms: responder: how long it waits for the initiator's first FPDU before
+ *	it may send; 0: for ever
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
  *	the responder before it sends anything
  * @ird: inbound Read Requests to hold
@@ -58,7 +62,10 @@ struct kw_stream_params {
 	bool tx_markers;
 	bool rx_markers;
 	bool initiator;
+	bool large_fpdu;
 	enum kw_rtr rtr;
+	u32 fpdu_max;
+	u32 gate_ms;
 	u32 ird;
 	u32 ord;
 };

@@ -292,6 +292,8 @@ static void kw_qp_to_error(struct kw_qp *qp)
 		kw_qp_flush(qp);
 	if (abort)
 		kw_stream_abort(&qp->stream);
+	if (qp->waiter)
+		kw_cm_qp_gone(qp->waiter);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	kw_qp_notify(qp);
 }
@@ -529,7 +531,7 @@ static bool kw_qp_claim_stream(struct kw_qp *qp)
 /**
  * kw_qp_connect() - from INIT to RTS, over a socket in FPDU mode
  * @qp: queue pair
- * @sock: connected socket; passes to the stream, whatever is returned
+ * @sock: connected socket; passes to the stream if this returns 0
  * @params: what MPA start-up settled
  * @link: how to tell that it is over; called once if this returns 0
  *
@@ -542,10 +544,8 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 {
 	int rv;
 
-	if (!kw_qp_claim_stream(qp)) {
-		sock_release(sock);
+	if (!kw_qp_claim_stream(qp))
 		return -EINVAL;
-	}
 	kw_qp_get(qp);
 	qp->cm = *link;
 	qp->max_ord = params->ord;

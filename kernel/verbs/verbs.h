@@ -226,6 +226,8 @@ struct kw_cm_link {
 	void *ctx;
 };
 
+struct kw_ep;
+
 /**
  * struct kw_qp - RC queue pair
  * @lock: state, SQ tracking, ring consumers when no stream runs
@@ -240,6 +242,7 @@ struct kw_cm_link {
  * @connected: a stream holds a reference and has a socket
  * @closing: graceful teardown has begun
  * @idle: no stream works on the queues: whoever needs to may flush them
+ * @waiter: the endpoint whose start-up is under way for the queue pair
  */
 struct kw_qp {
 	struct ib_qp ib;
@@ -254,6 +257,7 @@ struct kw_qp {
 	bool connected;
 	bool closing;
 	bool idle;
+	struct kw_ep *waiter;
 	u32 access;
 
 	struct kw_cq *scq;
@@ -320,8 +324,8 @@ void kw_qp_put(struct kw_qp *qp);
 
 /*
  * kw_qp_connect() moves a queue pair from INIT to RTS over a socket whose MPA
- * start-up is finished; from then on the stream owns the socket, also if this
- * fails. link->closed will be called exactly once if it returns 0.
+ * start-up is finished. If it returns 0 the stream owns the socket, and
+ * link->closed will be called exactly once.
  */
 int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		  const struct kw_stream_params *params,
@@ -344,7 +348,6 @@ void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
 void kw_qp_fail(struct kw_qp *qp);
 
-
 /* cm/: the ib_device_ops for iw_cm */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
 int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
@@ -354,5 +357,6 @@ int kw_iw_destroy_listen(struct iw_cm_id *id);
 int kw_cm_init(void);
 void kw_cm_exit(void);
 void kw_cm_device_gone(struct kw_device *dev);
+void kw_cm_qp_gone(struct kw_ep *ep);
 
 #endif /* KW_VERBS_H */

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * What the frames of MPA start-up settle: CRC, markers, depths, and who sends
+ * first (RFC 5044 section 7.1, RFC 6581 section 9).
+ */
+#include <linux/minmax.h>
+
+#include "cm/cm.h"
+
+/**
+ * kw_settle_peer - the frame that has the peer's M and C
+ * @ep: an endpoint that has it
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: the frame.
+ */
+const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep)
+{
+	return ep->frame.kind == KW_MPA_PRIV ? &ep->key : &ep->frame;
+}
+
+/**
+ * kw_settle_peer_enh - the peer's enhanced data
+ * @ep: an endpoint with a valid frame
+ * @enh: result; depths not negotiated, and nothing else, if there are none
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: true if there are any.
+ */
+bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
+{
+	*enh = (struct kw_mpa_enh) {
+		.ird = KW_MPA_DEPTH_NONE,
+		.ord = KW_MPA_DEPTH_NONE,
+	};
+	if (ep->frame.enhanced)
+		kw_mpa_enh_parse(ep->rx + KW_MPA_FRAME_LEN, enh);
+	return ep->frame.enhanced;
+}
+
+/**
+ * kw_settle_offer - decide what to ask for
+ * @ep: an active endpoint with its ird and ord set
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_settle_offer(struct kw_ep *ep)
+{
+	u32 kinds = ep->set.p2p ? ep->set.rtr : 0;
+
+	ep->offer = (struct kw_mpa_enh) {
+		.p2p = ep->set.p2p,
+		.rtr_send = kinds & BIT(KW_RTR_SEND),
+		.rtr_write = kinds & BIT(KW_RTR_WRITE),
+		.rtr_read = kinds & BIT(KW_RTR_READ),
+		.ird = ep->ird,
+		.ord = ep->ord,
+	};
+}
+
+/* The cheapest that the peer named and our setting knows, if there is any. */
+static enum kw_rtr kw_settle_rtr(const struct kw_ep *ep,
+				 const struct kw_mpa_enh *enh)
+{
+	if (enh->rtr_write && ep->set.rtr & BIT(KW_RTR_WRITE))
+		return KW_RTR_WRITE;
+	if (enh->rtr_read && ep->set.rtr & BIT(KW_RTR_READ))
+		return KW_RTR_READ;
+	if (enh->rtr_send && ep->set.rtr & BIT(KW_RTR_SEND))
+		return KW_RTR_SEND;
+	return KW_RTR_NONE;
+}
+
+static void kw_settle_common(const struct kw_ep *ep,
+			     struct kw_stream_params *params)
+{
+	const struct kw_mpa_frame *peer = kw_settle_peer(ep);
+
+	*params = (struct kw_stream_params) {
+		.crc = ep->set.crc || peer->crc,
+		.tx_markers = peer->markers,
+		.rx_markers = ep->set.markers,
+		.large_fpdu = ep->set.large_fpdu && peer->large_fpdu,
+		.initiator = ep->active,
+		.fpdu_max = ep->set.fpdu_max,
+		.gate_ms = ep->set.gate_ms,
+	};
+}
+
+/*
+ * A reply's ORD is to be no more than our IRD; where it is, we grant it if we
+ * can. Its IRD may be less than our ORD, which we then lower.
+ */
+static u16 kw_settle_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh,
+			       struct kw_stream_params *params)
+{
+	if (enh->ird != KW_MPA_DEPTH_NONE)
+		ep->ord = min_t(u32, ep->ord, enh->ird);
+	if (enh->ord != KW_MPA_DEPTH_NONE && enh->ord > ep->ird) {
+		if (enh->ord > ep->set.ird_max)
+			return KW_TERM_MPA_NO_IRD;
+		ep->ird = enh->ord;
+	}
+	if (!enh->p2p || !ep->offer.p2p)
+		return 0;
+	params->rtr = kw_settle_rtr(ep, enh);
+	return params->rtr == KW_RTR_NONE ? KW_TERM_MPA_NO_RTR : 0;
+}
+
+/**
+ * kw_settle_active - what the responder's frame means for the stream
+ * @ep: an active endpoint with a valid frame that does not reject
+ * @params: the result
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: 0; or what the peer is to be told in a Terminate, enum kw_term_code.
+ */
+u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
+{
+	struct kw_mpa_enh enh;
+	u16 code = 0;
+
+	kw_settle_common(ep, params);
+	if (kw_settle_peer_enh(ep, &enh))
+		code = kw_settle_reply_enh(ep, &enh, params);
+	/* The read that says "ready to receive" needs a place as any other. */
+	if (params->rtr == KW_RTR_READ)
+		ep->ord = max(ep->ord, 1U);
+	params->ird = ep->ird;
+	params->ord = ep->ord;
+	return code;
+}
+
+/**
+ * kw_settle_passive - what the initiator's frame means for the stream
+ * @ep: a passive endpoint with a valid frame; its ird and ord are what its
+ *	consumer asks for, and become what it gets
+ * @params: the result
+ *
+ * Our ORD never exceeds the request's IRD; our IRD may be below the request's
+ * ORD, which the initiator then lowers.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
+{
+	struct kw_mpa_enh enh;
+
+	kw_settle_common(ep, params);
+	ep->ird = min(ep->ird, ep->set.ird_max);
+	ep->ord = min(ep->ord, ep->set.ord_max);
+	if (kw_settle_peer_enh(ep, &enh)) {
+		if (enh.ird != KW_MPA_DEPTH_NONE)
+			ep->ord = min_t(u32, ep->ord, enh.ird);
+		if (enh.p2p)
+			params->rtr = kw_settle_rtr(ep, &enh);
+	}
+	if (params->rtr == KW_RTR_READ)
+		ep->ird = max(ep->ird, 1U);
+	params->ird = ep->ird;
+	params->ord = ep->ord;
+}
+
+/**
+ * kw_settle_answer - the enhanced data of a reply
+ * @ep: a passive endpoint whose request has enhanced data
+ * @params: what kw_settle_passive() settled
+ * @enh: result
+ *
+ * Peer-to-peer without any kind of RTR says that none of those offered will
+ * do; it is the initiator's to end that (RFC 6581 section 9.2). A depth that
+ * the initiator does not negotiate is not answered with one.
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_settle_answer(const struct kw_ep *ep,
+		      const struct kw_stream_params *params,
+		      struct kw_mpa_enh *enh)
+{
+	struct kw_mpa_enh peer;
+
+	kw_settle_peer_enh(ep, &peer);
+	*enh = (struct kw_mpa_enh) {
+		.p2p = peer.p2p,
+		.rtr_send = params->rtr == KW_RTR_SEND,
+		.rtr_write = params->rtr == KW_RTR_WRITE,
+		.rtr_read = params->rtr == KW_RTR_READ,
+		.ird = peer.ord == KW_MPA_DEPTH_NONE ? KW_MPA_DEPTH_NONE :
+						       params->ird,
+		.ord = peer.ird == KW_MPA_DEPTH_NONE ? KW_MPA_DEPTH_NONE :
+						       params->ord,
+	};
+}
