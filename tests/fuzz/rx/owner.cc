@@ -138,7 +138,10 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                               .tx_markers = config.tx_markers,
                               .rx_markers = config.rx_markers,
                               .initiator = config.initiator,
+                              .large_fpdu = false,
                               .rtr = static_cast<kw_rtr>(config.rtr),
+                              .fpdu_max = 0,
+                              .gate_ms = 200,
                               .ird = config.ird,
                               .ord = config.ord};
   KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);

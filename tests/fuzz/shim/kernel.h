@@ -109,6 +109,7 @@ static inline void synchronize_srcu_expedited(struct srcu_struct *s)
 
 #define HZ 250
 extern unsigned long jiffies;
+#define msecs_to_jiffies(ms) ((unsigned long)(ms) * HZ / 1000)
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
 #define time_before(a, b) (!time_after_eq(a, b))
