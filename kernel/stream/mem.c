@@ -1,8 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * From an offset in a registered region to an address.
+ * From an offset in a registered region to an address, and holding a region
+ * as it is meanwhile.
  */
+#include <linux/bottom_half.h>
+#include <linux/processor.h>
+
 #include "stream/mem.h"
+
+/**
+ * kw_mem_get_fast() - kw_mem_get() for a region of a fast registration
+ * @mem: the region
+ * @stag: by which it was found
+ *
+ * Whoever holds it runs with softirqs off, so that nobody who waits in
+ * kw_mem_quiesce() can have interrupted him.
+ *
+ * Context: any but hard interrupt, inside the domain that protects @mem.
+ * Return: false if it is not valid, or something else, by now.
+ */
+bool kw_mem_get_fast(struct kw_mem *mem, u32 stag)
+{
+	local_bh_disable();
+	atomic_inc(&mem->users);
+	/* Pairs with kw_mem_quiesce(): it sees the user, or this sees it invalid. */
+	smp_mb__after_atomic();
+	/* Pairs with kw_mr_register(): what is valid can be read. */
+	if (smp_load_acquire(&mem->valid) && READ_ONCE(mem->stag) == stag)
+		return true;
+	kw_mem_put_fast(mem);
+	return false;
+}
+
+/**
+ * kw_mem_put_fast() - undo kw_mem_get_fast()
+ * @mem: the region
+ *
+ * Context: as kw_mem_get_fast().
+ */
+void kw_mem_put_fast(struct kw_mem *mem)
+{
+	/* The copy is over before the user is gone. */
+	smp_mb__before_atomic();
+	atomic_dec(&mem->users);
+	local_bh_enable();
+}
+
+/**
+ * kw_mem_quiesce() - wait until nobody uses a region that is not valid any more
+ * @mem: region whose @valid was set to false
+ *
+ * Context: any but hard interrupt. It waits for copies of one segment each.
+ */
+void kw_mem_quiesce(struct kw_mem *mem)
+{
+	/* Pairs with kw_mem_get_fast(). */
+	smp_mb();
+	while (atomic_read_acquire(&mem->users))
+		cpu_relax();
+}
 
 /* The last extent that does not begin after @off. */
 static u32 kw_extent_find(const struct kw_mem *mem, u64 off)

@@ -8,11 +8,14 @@
  *
  * Lifetime: the owner removes the region from its table, then waits with
  * synchronize_srcu() on the domain that every data-path pass holds, then
- * frees it. The data path therefore takes no reference per segment.
+ * frees it. The data path therefore takes no reference per segment. Only a
+ * region of a fast registration, which a work request withdraws and changes in
+ * contexts that can not wait for a domain, is held for each copy.
  */
 #ifndef KW_STREAM_MEM_H
 #define KW_STREAM_MEM_H
 
+#include <linux/atomic.h>
 #include <linux/types.h>
 
 /**
@@ -32,7 +35,9 @@ struct kw_extent {
  * @pd: identity of the protection domain; compared, never followed
  * @base: address (iova, and Tagged Offset) of the first octet
  * @len: octets
- * @valid: false once invalidated; read without a lock, written once
+ * @valid: false once invalidated; read without a lock
+ * @fast: of a fast registration: can be registered again, as something else
+ * @users: with @fast: who copies to or from it at this moment
  * @nr_ext: entries of @ext
  * @ext: extents by ascending offset, the first at offset 0
  */
@@ -43,11 +48,41 @@ struct kw_mem {
 	u64 base;
 	u64 len;
 	bool valid;
+	bool fast;
+	atomic_t users;
 	u32 nr_ext;
 	struct kw_extent *ext;
 };
 
+bool kw_mem_get_fast(struct kw_mem *mem, u32 stag);
+void kw_mem_put_fast(struct kw_mem *mem);
+void kw_mem_quiesce(struct kw_mem *mem);
 u8 *kw_mem_at(const struct kw_mem *mem, u64 off, u64 *run);
+
+/**
+ * kw_mem_get() - hold a region as it is, for one copy
+ * @mem: the region
+ * @stag: by which it was found
+ *
+ * Context: any but hard interrupt, inside the domain that protects @mem.
+ * Return: false if it is not valid, or something else, by now.
+ */
+static inline bool kw_mem_get(struct kw_mem *mem, u32 stag)
+{
+	return !mem->fast || kw_mem_get_fast(mem, stag);
+}
+
+/**
+ * kw_mem_put() - undo kw_mem_get()
+ * @mem: the region
+ *
+ * Context: as kw_mem_get().
+ */
+static inline void kw_mem_put(struct kw_mem *mem)
+{
+	if (mem->fast)
+		kw_mem_put_fast(mem);
+}
 
 /**
  * kw_mem_covers() - whether a range of addresses lies within a region

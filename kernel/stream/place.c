@@ -42,6 +42,24 @@ static struct kw_mem *kw_find_mem(struct kw_stream *s, u32 stag)
 	return mem;
 }
 
+/* The same, held for a copy: see kw_mem_get(). */
+static struct kw_mem *kw_hold_mem(struct kw_stream *s, u32 stag)
+{
+	struct kw_mem *mem = kw_find_mem(s, stag);
+
+	return mem && kw_mem_get(mem, stag) ? mem : NULL;
+}
+
+/* Lets go of a region that failed a check. */
+static u16 kw_release_on(u16 code, struct kw_mem **mem)
+{
+	if (code && *mem) {
+		kw_mem_put(*mem);
+		*mem = NULL;
+	}
+	return code;
+}
+
 /*
  * May the peer touch these octets? Both the region's rights and the queue
  * pair's are asked. A range that wraps is also out of bounds: it is looked for
@@ -70,17 +88,18 @@ static u16 kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
  * @stag: STag that the peer names
  * @to: tagged offset of the first octet
  * @len: octets, at least 1
- * @mem: result: the region, if it may
+ * @mem: result: if it may, the region, for the caller to kw_mem_put()
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or the enum kw_term_code to answer with.
  */
 u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
-		   const struct kw_mem **mem)
+		   struct kw_mem **mem)
 {
-	*mem = kw_find_mem(s, stag);
-	return kw_check_remote(s, *mem, to, len, IB_ACCESS_REMOTE_WRITE,
-			       &kw_tagged_errors);
+	*mem = kw_hold_mem(s, stag);
+	return kw_release_on(kw_check_remote(s, *mem, to, len,
+					     IB_ACCESS_REMOTE_WRITE,
+					     &kw_tagged_errors), mem);
 }
 
 /**
@@ -95,8 +114,13 @@ u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
  */
 u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 {
-	return kw_check_remote(s, kw_find_mem(s, stag), to, len,
-			       IB_ACCESS_REMOTE_READ, &kw_read_errors);
+	struct kw_mem *mem = kw_hold_mem(s, stag);
+	u16 code = kw_check_remote(s, mem, to, len, IB_ACCESS_REMOTE_READ,
+				   &kw_read_errors);
+
+	if (mem)
+		kw_mem_put(mem);
+	return code;
 }
 
 /**
@@ -105,7 +129,7 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
  * @sge: what the Read was posted with
  * @off: offset in it of the first octet
  * @len: octets, at least 1
- * @mem: result: the region, if it may
+ * @mem: result: if it may, the region, for the caller to kw_mem_put()
  *
  * Local rights are asked for: it is not the peer who chose the place. They were
  * asked for when the Read was sent too, but a region can go away at any time.
@@ -114,29 +138,35 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
  * Return: 0, or the enum kw_term_code to answer with.
  */
 u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
-		  u32 len, const struct kw_mem **mem)
+		  u32 len, struct kw_mem **mem)
 {
-	*mem = kw_find_mem(s, sge->lkey);
+	u16 code = 0;
+
+	*mem = kw_hold_mem(s, sge->lkey);
 	if (!*mem)
-		return KW_TERM_DDP_TAGGED_INV_STAG;
-	if ((*mem)->pd != s->pd)
-		return KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC;
-	if (!kw_mem_covers(*mem, sge->addr + off, len))
-		return KW_TERM_DDP_TAGGED_BOUNDS;
-	if (!((*mem)->access & IB_ACCESS_LOCAL_WRITE))
-		return KW_TERM_RDMAP_ACCESS;
-	return 0;
+		code = KW_TERM_DDP_TAGGED_INV_STAG;
+	else if ((*mem)->pd != s->pd)
+		code = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC;
+	else if (!kw_mem_covers(*mem, sge->addr + off, len))
+		code = KW_TERM_DDP_TAGGED_BOUNDS;
+	else if (!((*mem)->access & IB_ACCESS_LOCAL_WRITE))
+		code = KW_TERM_RDMAP_ACCESS;
+	return kw_release_on(code, mem);
 }
 
-static struct kw_mem *kw_check_sge(struct kw_stream *s,
-				   const struct kiwarp_sge *sge, u32 access)
+/* The region of an entry, for the caller to kw_mem_put(), or NULL. */
+static struct kw_mem *kw_hold_sge(struct kw_stream *s,
+				  const struct kiwarp_sge *sge, u32 access)
 {
-	struct kw_mem *mem = kw_find_mem(s, sge->lkey);
+	struct kw_mem *mem = kw_hold_mem(s, sge->lkey);
 
-	if (!mem || mem->pd != s->pd || (mem->access & access) != access ||
-	    !kw_mem_covers(mem, sge->addr, sge->length))
+	if (!mem)
 		return NULL;
-	return mem;
+	if (mem->pd == s->pd && (mem->access & access) == access &&
+	    kw_mem_covers(mem, sge->addr, sge->length))
+		return mem;
+	kw_mem_put(mem);
+	return NULL;
 }
 
 /**
@@ -153,11 +183,17 @@ static struct kw_mem *kw_check_sge(struct kw_stream *s,
 int kw_check_sgl(struct kw_stream *s, const struct kiwarp_sge *sge,
 		 u32 num_sge, u32 access)
 {
+	struct kw_mem *mem;
 	u32 i;
 
-	for (i = 0; i < num_sge; i++)
-		if (sge[i].length && !kw_check_sge(s, &sge[i], access))
+	for (i = 0; i < num_sge; i++) {
+		if (!sge[i].length)
+			continue;
+		mem = kw_hold_sge(s, &sge[i], access);
+		if (!mem)
 			return -EACCES;
+		kw_mem_put(mem);
+	}
 	return 0;
 }
 
@@ -227,14 +263,15 @@ int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
 	while (len && pos->idx < num_sge) {
 		const struct kiwarp_sge *e = &sge[pos->idx];
 		u32 n = min(len, e->length - pos->off);
-		const struct kw_mem *mem;
+		struct kw_mem *mem;
 		int rv;
 
 		if (n) {
-			mem = kw_check_sge(s, e, IB_ACCESS_LOCAL_WRITE);
+			mem = kw_hold_sge(s, e, IB_ACCESS_LOCAL_WRITE);
 			if (!mem)
 				return -EACCES;
 			rv = kw_place_tagged(s, c, mem, e->addr + pos->off, n);
+			kw_mem_put(mem);
 			if (rv)
 				return rv;
 			pos->off += n;
@@ -281,13 +318,14 @@ int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
 	while (len && pos->idx < num_sge) {
 		const struct kiwarp_sge *e = &sge[pos->idx];
 		u32 n = min(len, e->length - pos->off);
-		const struct kw_mem *mem;
+		struct kw_mem *mem;
 
 		if (n) {
-			mem = kw_check_sge(s, e, access);
+			mem = kw_hold_sge(s, e, access);
 			if (!mem)
 				return -EACCES;
 			kw_gather(dst, mem, e->addr + pos->off - mem->base, n);
+			kw_mem_put(mem);
 			dst += n;
 			pos->off += n;
 			len -= n;

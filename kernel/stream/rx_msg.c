@@ -15,8 +15,9 @@
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		       struct kw_cursor *c)
 {
-	const struct kw_mem *mem;
+	struct kw_mem *mem;
 	u16 code;
+	int rv;
 
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
@@ -24,9 +25,9 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	code = kw_check_write(s, seg->ddp.stag, seg->ddp.to, seg->len, &mem);
 	if (code)
 		return KW_RX_TERM(code);
-	if (kw_place_tagged(s, c, mem, seg->ddp.to, seg->len))
-		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	return 0;
+	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
+	kw_mem_put(mem);
+	return rv ? KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC) : 0;
 }
 
 /* A whole Read Request: to be answered when its turn comes. */
@@ -98,8 +99,9 @@ static u16 kw_rx_read_resp_check(const struct kw_segment *seg,
 static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 				 struct kw_cursor *c, struct kw_orq_entry *e)
 {
-	const struct kw_mem *mem;
+	struct kw_mem *mem;
 	u16 code;
+	int rv;
 
 	code = kw_rx_read_resp_check(seg, e);
 	if (code)
@@ -107,7 +109,9 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 	code = kw_check_sink(s, &e->sink, e->done, seg->len, &mem);
 	if (code)
 		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
-	if (kw_place_tagged(s, c, mem, seg->ddp.to, seg->len))
+	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
+	kw_mem_put(mem);
+	if (rv)
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	e->done += seg->len;
 	return 0;

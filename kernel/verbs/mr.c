@@ -256,6 +256,7 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->max_pages = max_num_sg;
+	mr->mem.fast = true;
 	mr->mem.ext = kvcalloc(max_num_sg, sizeof(*mr->mem.ext), GFP_KERNEL);
 	mr->next_ext = kvcalloc(max_num_sg, sizeof(*mr->next_ext), GFP_KERNEL);
 	if (!mr->mem.ext || !mr->next_ext) {
@@ -340,6 +341,8 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return -EOPNOTSUPP;
 
+	/* It may be withdrawn so lately that a copy has not noticed yet. */
+	kw_mem_quiesce(mem);
 	swap(mem->ext, mr->next_ext);
 	mem->nr_ext = mr->next_nr_ext;
 	mr->next_nr_ext = 0;
@@ -400,6 +403,9 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		rv = -EOPNOTSUPP;
 	else if (!xchg(&mem->valid, false))
 		rv = -ENOENT;
+	else if (mem->fast)
+		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
+		kw_mem_quiesce(mem);
 	srcu_read_unlock(&dev->mem_srcu, key);
 	return rv;
 }

@@ -86,6 +86,14 @@ static inline void atomic64_add(s64 v, atomic64_t *a) { a->counter += v; }
 static inline void atomic64_inc(atomic64_t *a) { a->counter++; }
 static inline s64 atomic64_read(const atomic64_t *a) { return a->counter; }
 #define smp_mb__after_atomic() ((void)0)
+#define smp_mb__before_atomic() ((void)0)
+#define smp_mb() ((void)0)
+#define smp_load_acquire(p) (*(p))
+#define cpu_relax() SHIM_CHECK(!"one thread would wait for ever")
+
+static inline void atomic_inc(atomic_t *a) { a->counter++; }
+static inline void atomic_dec(atomic_t *a) { a->counter--; }
+static inline int atomic_read_acquire(const atomic_t *a) { return a->counter; }
 
 static inline void set_bit(int nr, unsigned long *p) { *p |= 1UL << nr; }
 static inline void clear_bit(int nr, unsigned long *p) { *p &= ~(1UL << nr); }
