@@ -27,9 +27,6 @@
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 #define KW_ERROR_TIMEOUT	(3 * HZ)
 
-/* How long a responder with work left waits for leave to send it. */
-#define KW_CLOSE_GATE		(HZ / 5)
-
 static struct workqueue_struct *kw_stream_wq;
 
 /**
@@ -119,7 +116,7 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
-	s->gate_end = jiffies + KW_CLOSE_GATE;
+	s->gate_end = jiffies + msecs_to_jiffies(s->p.gate_ms);
 	kw_own_closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -342,7 +339,8 @@ static void kw_end_first_wait(struct kw_stream *s)
 {
 	bool over = s->state == KW_STREAM_OPEN ||
 		    (s->state == KW_STREAM_CLOSING && s->tx.gate &&
-		     !s->peer_fin && time_after_eq(jiffies, s->gate_end));
+		     s->p.gate_ms && !s->peer_fin &&
+		     time_after_eq(jiffies, s->gate_end));
 
 	if (!over || s->rx.started || s->abort)
 		return;
@@ -358,7 +356,8 @@ static void kw_end_wait(struct kw_stream *s)
 	unsigned long next = s->deadline;
 
 	if (s->state == KW_STREAM_CLOSING) {
-		if (s->tx.gate && !s->peer_fin)
+		if (s->tx.gate && s->p.gate_ms && !s->peer_fin &&
+		    time_before(s->gate_end, next))
 			next = s->gate_end;
 	} else if (s->state != KW_STREAM_ERROR) {
 		return;
