@@ -432,6 +432,8 @@ bool kw_tx_more(struct kw_stream *s)
  */
 bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
 {
+	bool built;
+
 	if (!kw_tx_more(s))
 		return false;
 	if (s->tx.term_pending)
@@ -439,6 +441,11 @@ bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
 	if (s->tx.rtr_pending)
 		return kw_frame_rtr(s, ch);
 	if (s->tx.msg == KW_MSG_READ_RESP)
-		return kw_frame_read_resp(s, ch);
-	return kw_frame_wqe(s, ch);
+		built = kw_frame_read_resp(s, ch);
+	else
+		built = kw_frame_wqe(s, ch);
+	/* Memory that may not be read leaves a Terminate in its place. */
+	if (!built && s->tx.term_pending)
+		built = kw_frame_term(s, ch);
+	return built;
 }
