@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * See link.h.
+ */
+#include <linux/in.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <net/tcp.h>
+#include <rdma/ib_verbs.h>
+
+#include "link.h"
+#include "wire/crc.h"
+
+#define KT_TIMEOUT	(10 * HZ)
+
+static const u32 kt_rights[KT_NR_REGIONS] = {
+	[KT_REMOTE] = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
+		      IB_ACCESS_REMOTE_READ,
+	[KT_READ_ONLY] = IB_ACCESS_REMOTE_READ,
+	[KT_LOCAL] = IB_ACCESS_LOCAL_WRITE,
+};
+
+static u8 kt_initial(u32 off)
+{
+	return off % 251;
+}
+
+static void kt_regions(struct kt_link *l)
+{
+	u32 len = KT_REGION_LEN, room = len + 3 * KT_GUARD;
+	u32 i, r;
+
+	for (r = 0; r < KT_NR_REGIONS; r++) {
+		l->octets[r] = kvmalloc(room, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(l->test, l->octets[r]);
+		for (i = 0; i < room; i++)
+			l->octets[r][i] = kt_initial(i);
+		/* The second extent begins a guard later than the first ends. */
+		l->ext[r][0] = (struct kw_extent){ 0, l->octets[r] + KT_GUARD };
+		l->ext[r][1] = (struct kw_extent){
+			1001, l->octets[r] + 2 * KT_GUARD + 1001,
+		};
+		l->mem[r] = (struct kw_mem){
+			.stag = KT_STAG(r),
+			.access = kt_rights[r],
+			.pd = l,
+			.base = KT_BASE(r),
+			.len = len,
+			.valid = true,
+			.nr_ext = 2,
+			.ext = l->ext[r],
+		};
+	}
+}
+
+/* Where an octet of a region is. */
+u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off)
+{
+	return l->octets[r] + (off < 1001 ? 1 : 2) * KT_GUARD + off;
+}
+
+/* Whether all of a region but the octets from @from to @to is as it was. */
+bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to)
+{
+	u8 *first = from < to ? kt_at(l, r, from) : NULL;
+	u8 *last = from < to ? kt_at(l, r, to - 1) : NULL;
+	u32 i;
+
+	for (i = 0; i < KT_REGION_LEN + 3 * KT_GUARD; i++) {
+		u8 *p = &l->octets[r][i];
+		bool gap = i >= KT_GUARD + 1001 && i < 2 * KT_GUARD + 1001;
+
+		if (!gap && first && p >= first && p <= last)
+			continue;
+		if (*p != kt_initial(i))
+			return false;
+	}
+	return true;
+}
+
+static int kt_option(struct socket *sock, int name, int value)
+{
+	return sock->ops->setsockopt(sock, SOL_TCP, name,
+				     KERNEL_SOCKPTR(&value), sizeof(value));
+}
+
+/* A connection over lo: @l->peer, and what is returned for the stream. */
+static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	struct kunit *test = l->test;
+	struct socket *listener, *sock;
+
+	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, AF_INET,
+						  SOCK_STREAM, IPPROTO_TCP,
+						  &listener));
+	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, AF_INET,
+						  SOCK_STREAM, IPPROTO_TCP,
+						  &l->peer));
+	if (rcvbuf) {
+		listener->sk->sk_rcvbuf = rcvbuf;
+		listener->sk->sk_userlocks |= SOCK_RCVBUF_LOCK;
+	}
+	if (mss)
+		KUNIT_ASSERT_EQ(test, 0, kt_option(l->peer, TCP_MAXSEG, mss));
+	KUNIT_ASSERT_EQ(test, 0, kernel_bind(listener, sa, sizeof(addr)));
+	KUNIT_ASSERT_EQ(test, 0, kernel_listen(listener, 1));
+	KUNIT_ASSERT_GT(test, kernel_getsockname(listener, sa), 0);
+	l->peer->sk->sk_sndtimeo = KT_TIMEOUT;
+	l->peer->sk->sk_rcvtimeo = KT_TIMEOUT;
+	KUNIT_ASSERT_EQ(test, 0, kernel_connect(l->peer, sa, sizeof(addr), 0));
+	KUNIT_ASSERT_EQ(test, 0, kt_option(l->peer, TCP_NODELAY, 1));
+	KUNIT_ASSERT_EQ(test, 0, kernel_accept(listener, &sock, 0));
+	sock_release(listener);
+	return sock;
+}
+
+/**
+ * kt_link_new() - start a stream
+ * @test: the test, whose end the link does not outlive; its suite's exit
+ *	function is kt_link_exit()
+ * @p: what start-up settled
+ * @mss: that the far end announces; 0 for the interface's
+ * @rcvbuf: octets of the stream's receive buffer; 0 for the default
+ *
+ * Return: the link.
+ */
+struct kt_link *kt_link_new(struct kunit *test,
+			    const struct kw_stream_params *p, int mss,
+			    int rcvbuf)
+{
+	struct kt_link *l = kunit_kzalloc(test, sizeof(*l), GFP_KERNEL);
+	struct socket *sock;
+
+	KUNIT_ASSERT_NOT_NULL(test, l);
+	l->test = test;
+	init_completion(&l->ended);
+	KUNIT_ASSERT_EQ(test, 0, init_srcu_struct(&l->srcu));
+	test->priv = l;
+	kt_regions(l);
+	sock = kt_connect(l, mss, rcvbuf);
+	kw_stream_init(&l->s, &l->srcu, l->counters);
+	l->s.pd = l;
+	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+	KUNIT_ASSERT_EQ(test, 0, kw_stream_start(&l->s, sock, p));
+	l->started = true;
+	return l;
+}
+
+/**
+ * kt_link_end() - give up all that a link has, the stream first
+ * @l: the link, however far it got
+ */
+void kt_link_end(struct kt_link *l)
+{
+	u32 r;
+
+	if (l->started && !completion_done(&l->ended))
+		kw_stream_abort(&l->s);
+	if (l->started)
+		KUNIT_EXPECT_NE(l->test, 0UL,
+				wait_for_completion_timeout(&l->ended,
+							    KT_TIMEOUT));
+	if (l->peer)
+		sock_release(l->peer);
+	for (r = 0; r < KT_NR_REGIONS; r++)
+		kvfree(l->octets[r]);
+	cleanup_srcu_struct(&l->srcu);
+}
+
+void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len)
+{
+	l->recv[l->nr_recv] = (struct kw_recv){
+		.wr_id = wr_id,
+		.index = l->nr_recv,
+		.len = len,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL) + off, len, KT_STAG(KT_LOCAL) },
+	};
+	l->nr_recv++;
+}
+
+void kt_post(struct kt_link *l, const struct kw_wqe *w)
+{
+	u32 i;
+
+	l->wqe[l->nr_wqe] = *w;
+	l->wqe[l->nr_wqe].index = l->nr_wqe;
+	for (i = 0; i < w->num_sge; i++)
+		l->wqe[l->nr_wqe].len += w->sge[i].length;
+	l->nr_wqe++;
+}
+
+void kt_peer_write(struct kt_link *l, const u8 *p, size_t n)
+{
+	struct msghdr msg = {};
+	struct kvec kv = { (void *)p, n };
+
+	KUNIT_ASSERT_EQ(l->test, (int)n,
+			kernel_sendmsg(l->peer, &msg, &kv, 1, n));
+}
+
+/* Octets read, fewer than asked for only at the end. */
+int kt_peer_read(struct kt_link *l, u8 *p, size_t n)
+{
+	struct msghdr msg = {};
+	struct kvec kv = { p, n };
+
+	return kernel_recvmsg(l->peer, &msg, &kv, 1, n, MSG_WAITALL);
+}
+
+/**
+ * kt_peer_fpdu() - receive an FPDU at the far end
+ * @l: link without markers towards the far end
+ * @seg: filled
+ *
+ * Return: 1; 0 if the stream has sent all it will; -EBADMSG.
+ */
+int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg)
+{
+	u32 len, ulpdu_len, hdr_len;
+	u8 head[KW_MPA_HDR_LEN], *p;
+	int n = kt_peer_read(l, head, sizeof(head));
+
+	if (n <= 0)
+		return n;
+	ulpdu_len = get_unaligned_be16(head);
+	len = kw_fpdu_len(ulpdu_len);
+	p = kunit_kmalloc(l->test, len, GFP_KERNEL);
+	if (n != sizeof(head) || !p || ulpdu_len < KW_DDP_TAGGED_LEN)
+		return -EBADMSG;
+	memcpy(p, head, sizeof(head));
+	n = kt_peer_read(l, p + sizeof(head), len - sizeof(head));
+	if (n != len - sizeof(head))
+		return -EBADMSG;
+	if (l->s.p.crc &&
+	    kw_crc_get(p + len - KW_MPA_CRC_LEN) !=
+	    kw_crc32c(KW_CRC_SEED, p, len - KW_MPA_CRC_LEN))
+		return -EBADMSG;
+	hdr_len = kw_ddp_hdr_len(p[KW_MPA_HDR_LEN]);
+	kw_ddp_parse(p + KW_MPA_HDR_LEN, &seg->ddp);
+	seg->body = p + KW_MPA_HDR_LEN + hdr_len;
+	seg->len = ulpdu_len - hdr_len;
+	seg->fpdu_len = len;
+	return 1;
+}
+
+struct kt_octets kt_octets_new(struct kunit *test, size_t size)
+{
+	struct kt_octets o = {
+		.p = kunit_kmalloc(test, size, GFP_KERNEL),
+		.size = size,
+	};
+
+	KUNIT_ASSERT_NOT_NULL(test, o.p);
+	return o;
+}
+
+/* Octets, and a marker wherever one is due, under the CRC. */
+static void kt_put(struct kt_octets *o, const u8 *p, u32 len, u32 start,
+		   u32 *crc)
+{
+	while (len) {
+		u32 n = len;
+
+		if (o->markers && !kw_marker_dist(o->len)) {
+			kw_marker_put(o->p + o->len, o->len - start);
+			*crc = kw_crc32c(*crc, o->p + o->len, KW_MARKER_LEN);
+			o->len += KW_MARKER_LEN;
+		}
+		if (o->markers)
+			n = min(n, kw_marker_dist(o->len));
+		memcpy(o->p + o->len, p, n);
+		*crc = kw_crc32c(*crc, p, n);
+		o->len += n;
+		p += n;
+		len -= n;
+	}
+}
+
+/* Append a right FPDU. */
+void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
+	     u32 len)
+{
+	static const u8 zero[3];
+	u8 head[KW_MPA_HDR_LEN], field[KW_MPA_CRC_LEN];
+	u32 crc = KW_CRC_SEED, unused = 0, start;
+
+	WARN_ON(o->len + len + len / 64 + 64 > o->size);
+	put_unaligned_be16(hdr_len + len, head);
+	/* A marker before the first octet says 0, and the FPDU starts behind it. */
+	start = o->len;
+	if (o->markers && !kw_marker_dist(o->len))
+		start += KW_MARKER_LEN;
+	if (start != o->len) {
+		kw_marker_put(o->p + o->len, 0);
+		crc = kw_crc32c(crc, o->p + o->len, KW_MARKER_LEN);
+		o->len = start;
+	}
+	kt_put(o, head, sizeof(head), start, &crc);
+	kt_put(o, hdr, hdr_len, start, &crc);
+	kt_put(o, body, len, start, &crc);
+	kt_put(o, zero, kw_fpdu_pad(hdr_len + len), start, &crc);
+	if (o->markers && !kw_marker_dist(o->len)) {
+		kw_marker_put(o->p + o->len, o->len - start);
+		crc = kw_crc32c(crc, o->p + o->len, KW_MARKER_LEN);
+		o->len += KW_MARKER_LEN;
+	}
+	kw_crc_put(field, crc);
+	kt_put(o, field, sizeof(field), start, &unused);
+}
+
+void kt_send(struct kt_octets *o, u8 op, u32 msn, u32 mo, bool last,
+	     const u8 *body, u32 len)
+{
+	u8 hdr[KW_DDP_UNTAGGED_LEN];
+
+	kw_ddp_put_untagged(hdr, last, KW_RDMAP_CTRL(op), KT_STAG(KT_REMOTE),
+			    kw_rdmap_ops[op].qn, msn, mo);
+	kt_fpdu(o, hdr, sizeof(hdr), body, len);
+}
+
+void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
+	      const u8 *body, u32 len)
+{
+	u8 hdr[KW_DDP_TAGGED_LEN];
+
+	kw_ddp_put_tagged(hdr, last, KW_RDMAP_CTRL(op), stag, to);
+	kt_fpdu(o, hdr, sizeof(hdr), body, len);
+}
+
+void kt_pattern(u8 *p, u32 len, u8 seed)
+{
+	u32 i;
+
+	for (i = 0; i < len; i++)
+		p[i] = seed + i * 7;
+}
+
+/* stream/owner.h, from the tables of the link. */
+
+static struct kt_link *kt_of(struct kw_stream *s)
+{
+	return container_of(s, struct kt_link, s);
+}
+
+bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (l->next_wqe == l->nr_wqe)
+		return false;
+	*w = l->wqe[l->next_wqe++];
+	return true;
+}
+
+void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->wdone[l->nr_wdone] = (struct kt_wqe_done){ index, status };
+	WRITE_ONCE(l->nr_wdone, l->nr_wdone + 1);
+}
+
+void kw_own_retire(struct kw_stream *s)
+{
+}
+
+int kw_own_local_op(struct kw_stream *s, const struct kw_wqe *w)
+{
+	return IB_WC_LOC_QP_OP_ERR;
+}
+
+int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (l->next_recv == l->nr_recv)
+		return 0;
+	*r = l->recv[l->next_recv++];
+	return 1;
+}
+
+void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
+		      u32 len, bool solicited, bool invalidated, u32 inv_stag)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->done[l->nr_done] = (struct kt_recv_done){
+		.wr_id = r->wr_id,
+		.len = len,
+		.inv_stag = inv_stag,
+		.status = status,
+		.solicited = solicited,
+		.invalidated = invalidated,
+	};
+	WRITE_ONCE(l->nr_done, l->nr_done + 1);
+}
+
+struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
+{
+	struct kt_link *l = kt_of(s);
+	u32 r;
+
+	for (r = 0; r < KT_NR_REGIONS; r++)
+		if (l->mem[r].stag == stag && l->mem[r].valid)
+			return &l->mem[r];
+	return NULL;
+}
+
+int kw_own_invalidate(struct kw_stream *s, u32 stag)
+{
+	struct kw_mem *mem = kw_own_mem(s, stag);
+
+	if (!mem)
+		return -ENOENT;
+	if (!(mem->access & IB_ACCESS_REMOTE_WRITE))
+		return -EPERM;
+	mem->valid = false;
+	return 0;
+}
+
+void kw_own_read_inv(struct kw_stream *s, u32 stag)
+{
+	kw_own_mem(s, stag)->valid = false;
+	s->rx.mem = NULL;
+}
+
+void kw_own_notify(struct kw_stream *s)
+{
+}
+
+int kw_own_started(struct kw_stream *s)
+{
+	return 0;
+}
+
+void kw_own_closing(struct kw_stream *s)
+{
+	kt_of(s)->closing = true;
+}
+
+void kw_own_failed(struct kw_stream *s, enum kw_fail why)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->why = why;
+	WRITE_ONCE(l->failed, true);
+}
+
+void kw_own_ended(struct kw_stream *s)
+{
+	cancel_delayed_work(&s->end_work);
+	complete_all(&kt_of(s)->ended);
+}

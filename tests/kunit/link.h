@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * A stream on a real TCP connection over the loopback interface, for tests:
+ * an owner that is not a queue pair but a few tables, and a far end that the
+ * test writes octets to and reads octets from.
+ */
+#ifndef KT_LINK_H
+#define KT_LINK_H
+
+#include <kunit/test.h>
+#include <linux/completion.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+
+#define KT_MAX		64
+
+/* Registered memory: each region has two extents and stands between guards. */
+enum kt_region {
+	KT_REMOTE,		/* the peer may read and write */
+	KT_READ_ONLY,		/* the peer may read */
+	KT_LOCAL,		/* for receives and the sinks of Reads */
+	KT_NR_REGIONS,
+};
+
+#define KT_REGION_LEN	(256 * 1024)
+#define KT_GUARD	64
+#define KT_STAG(r)	(0x12300 + ((r) << 8) + 7)
+#define KT_BASE(r)	(0x100000ULL * ((r) + 1) + 3)
+
+struct kt_recv_done {
+	u64 wr_id;
+	u32 len;
+	u32 inv_stag;
+	u16 status;
+	bool solicited;
+	bool invalidated;
+};
+
+struct kt_wqe_done {
+	u32 index;
+	u16 status;
+};
+
+/**
+ * struct kt_link - a stream under test
+ * @s: the stream
+ * @peer: the far end's socket
+ * @ended: the stream's owner was told the end
+ * @nr_recv: receives posted; @next_recv: taken
+ * @nr_wqe: send queue entries posted; @next_wqe: taken
+ * @done: results of receives, @nr_done of them
+ * @wdone: results of send queue entries, @nr_wdone of them
+ */
+struct kt_link {
+	struct kunit *test;
+	struct kw_stream s;
+	struct socket *peer;
+	struct srcu_struct srcu;
+	atomic64_t counters[KW_NR_COUNTERS];
+	struct completion ended;
+	bool started;
+	bool failed;
+	bool closing;
+	enum kw_fail why;
+
+	struct kw_mem mem[KT_NR_REGIONS];
+	struct kw_extent ext[KT_NR_REGIONS][2];
+	u8 *octets[KT_NR_REGIONS];
+
+	struct kw_recv recv[KT_MAX];
+	u32 nr_recv, next_recv;
+	struct kw_wqe wqe[KT_MAX];
+	u32 nr_wqe, next_wqe;
+	struct kt_recv_done done[KT_MAX];
+	u32 nr_done;
+	struct kt_wqe_done wdone[KT_MAX];
+	u32 nr_wdone;
+};
+
+struct kt_link *kt_link_new(struct kunit *test,
+			    const struct kw_stream_params *p, int mss,
+			    int rcvbuf);
+void kt_link_end(struct kt_link *l);
+void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len);
+void kt_post(struct kt_link *l, const struct kw_wqe *w);
+void kt_peer_write(struct kt_link *l, const u8 *p, size_t n);
+int kt_peer_read(struct kt_link *l, u8 *p, size_t n);
+bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to);
+u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off);
+
+/* Wait for what another context does; false after a generous time. */
+#define kt_until(cond)							\
+({									\
+	unsigned long kt_end = jiffies + 10 * HZ;			\
+	bool kt_ok;							\
+									\
+	for (;;) {							\
+		kt_ok = (cond);						\
+		if (kt_ok || time_after(jiffies, kt_end))		\
+			break;						\
+		schedule_timeout_uninterruptible(1);			\
+	}								\
+	kt_ok;								\
+})
+
+/**
+ * struct kt_octets - a stream of FPDUs being written
+ * @p: room for @size octets
+ * @len: written so far
+ * @markers: with markers, as from a stream's first octet
+ */
+struct kt_octets {
+	u8 *p;
+	size_t size;
+	size_t len;
+	bool markers;
+};
+
+struct kt_octets kt_octets_new(struct kunit *test, size_t size);
+void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
+	     u32 len);
+void kt_send(struct kt_octets *o, u8 op, u32 msn, u32 mo, bool last,
+	     const u8 *body, u32 len);
+void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
+	      const u8 *body, u32 len);
+
+/**
+ * struct kt_segment - an FPDU that the far end received
+ * @ddp: its DDP header
+ * @body: its payload
+ * @len: octets of it
+ * @fpdu_len: octets of the FPDU
+ */
+struct kt_segment {
+	struct kw_ddp_hdr ddp;
+	u8 *body;
+	u32 len;
+	u32 fpdu_len;
+};
+
+int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg);
+void kt_pattern(u8 *p, u32 len, u8 seed);
+
+extern struct kunit_suite kt_wire_suite;
+extern struct kunit_suite kt_stag_suite;
+extern struct kunit_suite kt_receive_suite;
+extern struct kunit_suite kt_segment_suite;
+
+#endif /* KT_LINK_H */

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The suites run when this module is loaded.
+ */
+#include <linux/module.h>
+
+#include "link.h"
+
+kunit_test_suites(&kt_wire_suite, &kt_stag_suite, &kt_segment_suite,
+		  &kt_receive_suite);
+
+MODULE_DESCRIPTION("KUnit suites of Kiwarp");
+MODULE_LICENSE("Dual BSD/GPL");

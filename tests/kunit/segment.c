@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Segmentation: messages of every length, cut into FPDUs for connections of
+ * several segment sizes, read back at the far end.
+ */
+#include <net/tcp.h>
+#include <rdma/ib_verbs.h>
+
+#include "link.h"
+
+static const struct kw_stream_params kt_params = {
+	.crc = true,
+	.initiator = true,
+	.ird = 4,
+	.ord = 4,
+};
+
+static int kt_segment_init(struct kunit *test)
+{
+	return kw_streams_init();
+}
+
+static void kt_segment_exit(struct kunit *test)
+{
+	struct kt_link *l = test->priv;
+
+	if (l)
+		kt_link_end(l);
+	kw_streams_exit();
+}
+
+struct kt_sizes {
+	int mss;
+	u32 len;
+};
+
+/* TCP takes no MSS under 88 from a socket option. */
+static const struct kt_sizes kt_all_sizes[] = {
+	{ 88, 0 }, { 88, 1 }, { 88, 500 },
+	{ 200, 160 }, { 200, 161 }, { 200, 1000 },
+	{ 536, 0 }, { 536, 505 }, { 536, 506 }, { 536, 5000 },
+	{ 1448, 1 }, { 1448, 1424 }, { 1448, 1425 }, { 1448, 100000 },
+	{ 8948, 8924 }, { 8948, 8925 }, { 8948, 200000 },
+	{ 0, 65000 }, { 0, 250000 },
+};
+
+static void kt_sizes_name(const struct kt_sizes *s, char *name)
+{
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets", s->mss,
+		 s->len);
+}
+
+KUNIT_ARRAY_PARAM(kt_sizes, kt_all_sizes, kt_sizes_name);
+
+/* The far end's segments are one message, octet by octet. */
+static void kt_expect_message(struct kt_link *l, u8 op, u32 len, u32 msn)
+{
+	struct kunit *test = l->test;
+	u32 mss = tcp_sk(l->s.sock->sk)->mss_cache;
+	struct kt_segment seg;
+	u32 off = 0, i;
+	bool same = true;
+
+	do {
+		u32 most;
+
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		KUNIT_ASSERT_EQ(test, seg.ddp.rsvd_ulp_ctrl, KW_RDMAP_CTRL(op));
+		if (seg.ddp.tagged) {
+			KUNIT_EXPECT_EQ(test, seg.ddp.to, 0x7000 + off);
+			KUNIT_EXPECT_EQ(test, seg.ddp.stag, 0x1234);
+		} else {
+			KUNIT_EXPECT_EQ(test, seg.ddp.mo, off);
+			KUNIT_EXPECT_EQ(test, seg.ddp.msn, msn);
+		}
+		/* RFC 5044: an FPDU fits a segment, or is the smallest there is. */
+		most = max_t(u32, mss, kw_fpdu_len(KW_MULPDU_MIN));
+		KUNIT_EXPECT_LE(test, seg.fpdu_len, most);
+		KUNIT_ASSERT_LE(test, off + seg.len, len);
+		for (i = 0; i < seg.len; i++)
+			same &= seg.body[i] == *kt_at(l, KT_LOCAL, 3 + off + i);
+		KUNIT_EXPECT_EQ(test, seg.ddp.last, off + seg.len == len);
+		off += seg.len;
+		kunit_kfree(test, seg.body - KW_MPA_HDR_LEN -
+			    (seg.ddp.tagged ? KW_DDP_TAGGED_LEN :
+					      KW_DDP_UNTAGGED_LEN));
+	} while (!seg.ddp.last);
+	KUNIT_EXPECT_EQ(test, off, len);
+	KUNIT_EXPECT_TRUE(test, same);
+}
+
+static void kt_test_message(struct kunit *test)
+{
+	static const u8 ops[][2] = {
+		{ KIWARP_OP_SEND, KW_RDMAP_SEND },
+		{ KIWARP_OP_WRITE, KW_RDMAP_WRITE },
+		{ KIWARP_OP_SEND, KW_RDMAP_SEND },
+	};
+	const struct kt_sizes *size = test->param_value;
+	struct kt_link *l = kt_link_new(test, &kt_params, size->mss, 0);
+	struct kw_wqe w = {
+		.raddr = 0x7000,
+		.rkey = 0x1234,
+		.num_sge = 2,
+	};
+	u32 half = size->len / 3;
+	u32 i, msn = 1;
+
+	w.sge[0] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3, half,
+					KT_STAG(KT_LOCAL) };
+	w.sge[1] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3 + half,
+					size->len - half, KT_STAG(KT_LOCAL) };
+	/* All are there before the first is sent, so that they share segments. */
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		w.opcode = ops[i][0];
+		kt_post(l, &w);
+	}
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		kt_expect_message(l, ops[i][1], size->len, msn);
+		msn += ops[i][1] == KW_RDMAP_SEND;
+	}
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_wdone) ==
+					 ARRAY_SIZE(ops)));
+	for (i = 0; i < l->nr_wdone; i++) {
+		KUNIT_EXPECT_EQ(test, l->wdone[i].index, i);
+		KUNIT_EXPECT_EQ(test, l->wdone[i].status, IB_WC_SUCCESS);
+	}
+}
+
+/* What a region does not cover is not sent: the work request fails. */
+static void kt_test_local_fault(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL) + KT_REGION_LEN - 9, 10,
+			    KT_STAG(KT_LOCAL) },
+	};
+	struct kt_segment seg;
+
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_TERMINATE);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+	KUNIT_EXPECT_EQ(test, l->wdone[0].status, IB_WC_LOC_PROT_ERR);
+	KUNIT_EXPECT_TRUE(test, l->failed);
+	KUNIT_EXPECT_EQ(test, l->why, KW_FAIL_LOCAL);
+}
+
+/* No more Reads are outstanding than were agreed on. */
+static void kt_test_read_depth(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
+	struct kt_octets o = kt_octets_new(test, 4096);
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_READ,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), 4, KT_STAG(KT_LOCAL) },
+	};
+	struct kt_segment seg;
+	u32 i;
+
+	for (i = 0; i < kt_params.ord + 1; i++)
+		kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	for (i = 0; i < kt_params.ord; i++) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		KUNIT_EXPECT_EQ(test, seg.ddp.msn, i + 1);
+	}
+	KUNIT_EXPECT_EQ(test, 0, tcp_inq(l->peer->sk));
+	kt_write(&o, KW_RDMAP_READ_RESP, KT_STAG(KT_LOCAL), KT_BASE(KT_LOCAL),
+		 true, "abc", 4);
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, seg.ddp.msn, kt_params.ord + 1);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+}
+
+static struct kunit_case kt_segment_cases[] = {
+	KUNIT_CASE_PARAM(kt_test_message, kt_sizes_gen_params),
+	KUNIT_CASE(kt_test_local_fault),
+	KUNIT_CASE(kt_test_read_depth),
+	{}
+};
+
+struct kunit_suite kt_segment_suite = {
+	.name = "kiwarp_segment",
+	.init = kt_segment_init,
+	.exit = kt_segment_exit,
+	.test_cases = kt_segment_cases,
+};

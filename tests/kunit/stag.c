@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The STag table and memory regions: verbs/mr.c and stream/mem.c.
+ */
+#include <kunit/test.h>
+#include <linux/mman.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "link.h"
+#include "verbs/ops.h"
+
+#define KT_RIGHTS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_READ)
+#define KT_PAGES	8
+
+/* A device that is known to nobody, and what belongs to it. */
+struct kt_device {
+	struct kw_device dev;
+	struct kw_pd pd;
+	struct kw_pd other_pd;
+	struct page *page[KT_PAGES];
+	struct scatterlist sg[KT_PAGES];
+};
+
+static int kt_stag_init(struct kunit *test)
+{
+	struct kt_device *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
+	int i;
+
+	if (!d || init_srcu_struct(&d->dev.mem_srcu))
+		return -ENOMEM;
+	xa_init(&d->dev.mems);
+	d->pd.ib.device = &d->dev.ib;
+	d->other_pd.ib.device = &d->dev.ib;
+	for (i = 0; i < KT_PAGES; i++) {
+		d->page[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		if (!d->page[i])
+			return -ENOMEM;
+	}
+	test->priv = d;
+	return 0;
+}
+
+static void kt_stag_exit(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	int i;
+
+	if (!d)
+		return;
+	/* Every region has been given back. */
+	KUNIT_EXPECT_TRUE(test, xa_empty(&d->dev.mems));
+	KUNIT_EXPECT_EQ(test, atomic_read(&d->dev.nr_mr), 0);
+	for (i = 0; i < KT_PAGES; i++)
+		__free_page(d->page[i]);
+	xa_destroy(&d->dev.mems);
+	cleanup_srcu_struct(&d->dev.mem_srcu);
+}
+
+static struct ib_mr *kt_alloc(struct kunit *test, u32 pages)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr = kw_alloc_mr(&d->pd.ib, IB_MR_TYPE_MEM_REG, pages);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	/* What the RDMA core fills in. */
+	mr->device = &d->dev.ib;
+	mr->pd = &d->pd.ib;
+	return mr;
+}
+
+/* Map the device's pages, in the order that @order says, from @offset on. */
+static int kt_map(struct kunit *test, struct ib_mr *mr, const int *order, int n,
+		  u32 offset, u64 iova)
+{
+	struct kt_device *d = test->priv;
+	unsigned int first = offset;
+	int i;
+
+	sg_init_table(d->sg, n);
+	for (i = 0; i < n; i++) {
+		sg_set_page(&d->sg[i], d->page[order[i]], PAGE_SIZE, 0);
+		sg_dma_address(&d->sg[i]) = (u64)page_address(d->page[order[i]]);
+		sg_dma_len(&d->sg[i]) = PAGE_SIZE;
+	}
+	mr->page_size = PAGE_SIZE;
+	i = kw_map_mr_sg(mr, d->sg, n, &first);
+	mr->iova = iova;
+	return i;
+}
+
+static const int kt_order[] = { 3, 0, 5, 1 };
+
+static struct ib_mr *kt_registered(struct kunit *test, u32 access)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr = kt_alloc(test, 4);
+
+	KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0));
+	KUNIT_ASSERT_EQ(test, 0, kw_mr_register(mr, &d->pd, mr->rkey, access));
+	return mr;
+}
+
+static struct kw_mem *kt_lookup(struct kt_device *d, u32 stag)
+{
+	int idx = srcu_read_lock(&d->dev.mem_srcu);
+	struct kw_mem *mem = kw_mem_lookup(&d->dev, stag);
+
+	srcu_read_unlock(&d->dev.mem_srcu, idx);
+	return mem;
+}
+
+static void kt_test_stags_differ(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr[64];
+	u32 all_or = 0, all_and = ~0U;
+	int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(mr); i++) {
+		mr[i] = kt_alloc(test, 1);
+		KUNIT_EXPECT_EQ(test, mr[i]->lkey, mr[i]->rkey);
+		KUNIT_EXPECT_NE(test, mr[i]->rkey >> 8, 0);
+		for (k = 0; k < i; k++)
+			KUNIT_EXPECT_NE(test, mr[i]->rkey >> 8,
+					mr[k]->rkey >> 8);
+		all_or |= mr[i]->rkey;
+		all_and &= mr[i]->rkey;
+		/* Allocated is not registered: the peer can not use it. */
+		KUNIT_EXPECT_NULL(test, kt_lookup(d, mr[i]->rkey));
+	}
+	/* In 64 random numbers every bit is once 0 and once 1 (all but 2^-58). */
+	KUNIT_EXPECT_EQ(test, all_or, ~0U);
+	KUNIT_EXPECT_EQ(test, all_and, 0);
+	for (i = 0; i < ARRAY_SIZE(mr); i++)
+		kw_dereg_mr(mr[i], NULL);
+}
+
+static void kt_test_lookup(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
+	u32 stag = mr->rkey;
+	u32 bit;
+
+	KUNIT_EXPECT_PTR_EQ(test, kt_lookup(d, stag), &kw_mr(mr)->mem);
+	for (bit = 1; bit; bit <<= 1)
+		KUNIT_EXPECT_NULL(test, kt_lookup(d, stag ^ bit));
+	KUNIT_EXPECT_NULL(test, kt_lookup(d, 0));
+	kw_dereg_mr(mr, NULL);
+	KUNIT_EXPECT_NULL(test, kt_lookup(d, stag));
+}
+
+static void kt_test_fast_registration(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr = kt_alloc(test, 4);
+	u32 key = mr->rkey;
+
+	/* Nothing is mapped yet. */
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
+	KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0x1000));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_mr_register(mr, &d->pd, key ^ 0x100, KT_RIGHTS));
+	KUNIT_EXPECT_EQ(test, -EACCES,
+			kw_mr_register(mr, &d->other_pd, key, KT_RIGHTS));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			kw_mr_register(mr, &d->pd, key, IB_ACCESS_ON_DEMAND));
+	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
+
+	/* The key octet is the consumer's to change. */
+	KUNIT_EXPECT_EQ(test, 0,
+			kw_mr_register(mr, &d->pd, key ^ 0x55, KT_RIGHTS));
+	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
+	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, key ^ 0x55));
+	/* Not twice, and not what is in force. */
+	KUNIT_EXPECT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0x9000));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
+	KUNIT_EXPECT_EQ(test, kt_lookup(d, key ^ 0x55)->base, 0x1000);
+	KUNIT_EXPECT_EQ(test, 0, kw_mem_invalidate(&d->dev, &d->pd, key ^ 0x55,
+						   false));
+	KUNIT_EXPECT_EQ(test, 0, kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
+	KUNIT_EXPECT_EQ(test, kt_lookup(d, key)->base, 0x9000);
+	kw_dereg_mr(mr, NULL);
+}
+
+static void kt_test_invalidate(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *local = kt_registered(test, IB_ACCESS_LOCAL_WRITE);
+	struct ib_mr *remote = kt_registered(test, KT_RIGHTS);
+	struct ib_mr *all;
+
+	KUNIT_EXPECT_EQ(test, -ENOENT, kw_mem_invalidate(&d->dev, &d->pd, 0,
+							 true));
+	KUNIT_EXPECT_EQ(test, -EACCES,
+			kw_mem_invalidate(&d->dev, &d->other_pd, remote->rkey,
+					  true));
+	/* A peer can not withdraw what it has no right to. */
+	KUNIT_EXPECT_EQ(test, -EPERM,
+			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, true));
+	KUNIT_EXPECT_EQ(test, 0,
+			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+	KUNIT_EXPECT_NULL(test, kt_lookup(d, remote->rkey));
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+	KUNIT_EXPECT_EQ(test, 0,
+			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, false));
+
+	all = kw_get_dma_mr(&d->pd.ib, IB_ACCESS_LOCAL_WRITE);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, all);
+	all->device = &d->dev.ib;
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			kw_mem_invalidate(&d->dev, &d->pd, all->lkey, false));
+	kw_dereg_mr(all, NULL);
+	kw_dereg_mr(local, NULL);
+	kw_dereg_mr(remote, NULL);
+}
+
+/* Each octet of a region is where the pages were mapped, run by run. */
+static void kt_test_extents(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	static const u32 offsets[] = { 0, 1, 100, PAGE_SIZE - 1 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(offsets); i++) {
+		struct ib_mr *mr = kt_alloc(test, 4);
+		struct kw_mem *mem;
+		u64 off, run;
+
+		KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4,
+						offsets[i], offsets[i]));
+		KUNIT_ASSERT_EQ(test, 0, kw_mr_register(mr, &d->pd, mr->rkey,
+							KT_RIGHTS));
+		mem = &kw_mr(mr)->mem;
+		KUNIT_EXPECT_EQ(test, mem->len, 4 * PAGE_SIZE - offsets[i]);
+		for (off = 0; off < mem->len; off++) {
+			u64 at = off + offsets[i];
+			u8 *page = page_address(d->page[kt_order[at / PAGE_SIZE]]);
+			u8 *va = kw_mem_at(mem, off, &run);
+
+			if (va != page + at % PAGE_SIZE || !run ||
+			    run > mem->len - off) {
+				KUNIT_FAIL(test, "octet %llu of offset %u", off,
+					   offsets[i]);
+				break;
+			}
+		}
+		kw_dereg_mr(mr, NULL);
+	}
+}
+
+static void kt_test_covers(struct kunit *test)
+{
+	const struct kw_mem mem = { .base = 1000, .len = 10 };
+	const struct kw_mem top = { .base = -10ULL, .len = 9 };
+
+	KUNIT_EXPECT_TRUE(test, kw_mem_covers(&mem, 1000, 10));
+	KUNIT_EXPECT_TRUE(test, kw_mem_covers(&mem, 1010, 0));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&mem, 1000, 11));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&mem, 999, 1));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&mem, 999, 0));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&mem, 1011, 0));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&mem, 1001, U64_MAX));
+	KUNIT_EXPECT_TRUE(test, kw_mem_covers(&top, -2ULL, 1));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&top, -2ULL, 2));
+	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&top, -2ULL, 3));
+}
+
+static void kt_test_refusals(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_pd *pd = &d->pd.ib;
+
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 0)));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_MEM_REG,
+					    KW_MAX_FAST_REG_PAGES + 1)));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_SG_GAPS, 1)));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			PTR_ERR(kw_get_dma_mr(pd, IB_ACCESS_ON_DEMAND)));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 0, 0, 0, NULL)));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			PTR_ERR(kw_reg_user_mr(pd, -PAGE_SIZE, 2 * PAGE_SIZE, 0,
+					       0, NULL)));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 2, U64_MAX, 0,
+					       NULL)));
+	/* As many as the device has, and not one more. */
+	atomic_set(&d->dev.nr_mr, KW_MAX_MR);
+	KUNIT_EXPECT_EQ(test, -ENOMEM,
+			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1)));
+	atomic_set(&d->dev.nr_mr, 0);
+}
+
+/* A process's memory: what is placed is what the process sees. */
+static void kt_test_user_memory(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	unsigned long start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
+					    PROT_READ | PROT_WRITE,
+					    MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	u64 len = 3 * PAGE_SIZE, from = start + 777;
+	struct ib_mr *mr;
+	u64 off, run;
+
+	KUNIT_ASSERT_NE(test, start, 0);
+	mr = kw_reg_user_mr(&d->pd.ib, from, len, 0xabc000, KT_RIGHTS, NULL);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	mr->device = &d->dev.ib;
+	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.base, 0xabc000);
+	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.len, len);
+	for (off = 0; off < len; off++)
+		*kw_mem_at(&kw_mr(mr)->mem, off, &run) = off % 241;
+	for (off = 0; off < 5 * PAGE_SIZE; off++) {
+		u64 at = start + off;
+		bool in = at >= from && at < from + len;
+		u8 octet;
+
+		if (get_user(octet, (u8 __user *)at) ||
+		    octet != (in ? (at - from) % 241 : 0)) {
+			KUNIT_FAIL(test, "octet %llu", off);
+			break;
+		}
+	}
+	kw_dereg_mr(mr, NULL);
+}
+
+static struct kunit_case kt_stag_cases[] = {
+	KUNIT_CASE(kt_test_stags_differ),
+	KUNIT_CASE(kt_test_lookup),
+	KUNIT_CASE(kt_test_fast_registration),
+	KUNIT_CASE(kt_test_invalidate),
+	KUNIT_CASE(kt_test_extents),
+	KUNIT_CASE(kt_test_covers),
+	KUNIT_CASE(kt_test_refusals),
+	KUNIT_CASE(kt_test_user_memory),
+	{}
+};
+
+struct kunit_suite kt_stag_suite = {
+	.name = "kiwarp_stag",
+	.init = kt_stag_init,
+	.exit = kt_stag_exit,
+	.test_cases = kt_stag_cases,
+};
