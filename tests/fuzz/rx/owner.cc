@@ -227,12 +227,18 @@ kw_mem* Owner::mem(u32 stag) {
 
 int Owner::invalidate(u32 stag) {
   kw_mem* m = mem(stag);
-  const bool may = m != nullptr && m->pd == &kPd &&
-                   (m->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)) != 0;
-  events.push_back({What::kInvalidated, stag, may});
-  if (!may) return -EPERM;
-  m->valid = false;
-  return 0;
+  int rv = 0;
+  if (m == nullptr) {
+    rv = -ENOENT;
+  } else if (m->pd != &kPd) {
+    rv = -EACCES;
+  } else if ((m->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)) == 0) {
+    rv = -EPERM;
+  } else {
+    m->valid = false;
+  }
+  events.push_back({What::kInvalidated, stag, rv == 0});
+  return rv;
 }
 
 void Owner::readInvalidated(u32 stag) {
