@@ -350,7 +350,11 @@ static void kw_end_first_wait(struct kw_stream *s)
 	kw_stream_kick(s, KW_KICK_LOCKED);
 }
 
-/* When to look again, if nothing happens before. */
+/*
+ * When to look again, if nothing happens before. Under the same hold of the
+ * socket lock as the look itself: what the backlog brings afterwards asks for
+ * the next step at once, and must not be put off until the deadline.
+ */
 static void kw_end_wait(struct kw_stream *s)
 {
 	unsigned long next = s->deadline;
@@ -363,6 +367,9 @@ static void kw_end_wait(struct kw_stream *s)
 		return;
 	}
 	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
+	/* An abort does not wait for the lock. */
+	if (READ_ONCE(s->abort))
+		kw_stream_queue(s, &s->end_work, 0);
 }
 
 /**
@@ -388,21 +395,15 @@ void kw_end_work(struct work_struct *work)
 		s->fin_sent = true;
 	if (step == KW_END_FINISH)
 		kw_end_detach(s);
+	if (step == KW_END_WAIT)
+		kw_end_wait(s);
 	release_sock(sk);
 
-	switch (step) {
-	case KW_END_FIN:
+	if (step == KW_END_FIN) {
 		kernel_sock_shutdown(s->sock, SHUT_WR);
 		kw_stream_queue(s, &s->end_work, 0);
-		break;
-	case KW_END_FINISH:
+	} else if (step == KW_END_FINISH) {
 		kw_end_finish(s);
-		break;
-	case KW_END_WAIT:
-		lock_sock(sk);
-		kw_end_wait(s);
-		release_sock(sk);
-		break;
 	}
 }
 
