@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""Kiwarp reads, and the peer's Read Responses are wrong."""
+import wire
+from cases_errors import O_OPCODE, T_BOUNDS, T_STAG, T_VERSION, T_WRAP
+from cases_good import completed, expect_request, open_gate, pattern, respond
+from harness import case, event_for, same
+from subject import BAD_RESP_ERR, LOC_PROT_ERR, TERM_SENT, WC_READ, WR_FLUSH_ERR
+
+SIZE = 48
+CUTS = ("whole", "random", "octets")
+OCTETS = pattern(SIZE)
+
+_cut = 0
+
+
+def wrong(name, want, placed=0, status=BAD_RESP_ERR):
+    """Registers wrong answers to the first of two Reads; placed: octets of it that are right."""
+
+    def register(build):
+        global _cut
+        kiwarp = ("responder", "initiator")[_cut % 2]
+        cut = CUTS[_cut % 3]
+        _cut += 1
+
+        def run(env):
+            link = env.open(kiwarp, cut=cut)
+            open_gate(link)
+            subject, peer = env.subject, link.peer
+            subject.must("read", link.name, 1, 7, 100, f"local:64:{SIZE}")
+            subject.must("read", link.name, 2, 7, 200, f"local:512:{SIZE}")
+            first = expect_request(peer, 1, SIZE, 7, 100)
+            second = expect_request(peer, 2, SIZE, 7, 200)
+            good, fault = build(env, first, second)
+            rest = respond(*second, [OCTETS])
+            peer.send_with_rest(peer.frame(*good, fault), peer.frame(*rest))
+            env.terminated(link, want, fault)
+            peer.close()
+            done = subject.completions(link.name, "send", 2)
+            same("Reads", [(1, status), (2, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+            env.ended(link, event_for(want), reason=TERM_SENT | want.packed())
+            env.holds("local", 64, OCTETS[:placed])
+
+        case(f"Read Response: {name}")(run)
+        return build
+
+    return register
+
+
+def response(stag, to, payload=OCTETS, **fields):
+    return wire.tagged(wire.READ_RESP, stag, to, payload, **fields)
+
+
+@wrong("another STag", T_STAG)
+def _(env, first, second):
+    return [], response(first[0] ^ 0x100, first[1])
+
+
+@wrong("the STag of a region that would do as well", T_STAG)
+def _(env, first, second):
+    area = env.area("target")
+    return [], response(area.stag, area.to)
+
+
+@wrong("one octet too far", T_BOUNDS)
+def _(env, first, second):
+    return [], response(first[0], first[1] + 1)
+
+
+@wrong("where the second Read's belongs", T_BOUNDS)
+def _(env, first, second):
+    return [], response(*second)
+
+
+@wrong("one octet too many", T_BOUNDS)
+def _(env, first, second):
+    return [], response(*first, OCTETS + b"x")
+
+
+@wrong("one octet too few", T_BOUNDS, placed=SIZE - 1)
+def _(env, first, second):
+    return [], response(*first, OCTETS[:-1])
+
+
+@wrong("nothing at all", T_BOUNDS)
+def _(env, first, second):
+    return [], response(*first, b"")
+
+
+@wrong("a gap between segments", T_BOUNDS, placed=16)
+def _(env, first, second):
+    return [response(*first, OCTETS[:16], last=False)], response(first[0], first[1] + 17, OCTETS[17:])
+
+
+@wrong("the same segment twice", T_BOUNDS, placed=16)
+def _(env, first, second):
+    part = response(*first, OCTETS[:16], last=False)
+    return [part], part
+
+
+@wrong("octets behind the last", T_BOUNDS, placed=SIZE)
+def _(env, first, second):
+    return [response(*first, OCTETS, last=False)], response(first[0], first[1] + SIZE, b"x")
+
+
+@wrong("TO wraps", T_WRAP)
+def _(env, first, second):
+    return [], response(first[0], 2**64 - 8)
+
+
+@wrong("DDP version 0", T_VERSION, status=WR_FLUSH_ERR)
+def _(env, first, second):
+    return [], response(*first, dv=0)
+
+
+@case("Read Response: once more, when all Reads are done")
+def _(env):
+    link = env.open("responder")
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 100, f"local:64:{SIZE}")
+    sink = expect_request(link.peer, 1, SIZE, 7, 100)
+    good = response(*sink)
+    link.peer.send(good)
+    completed(env, link, "send", (1, WC_READ, SIZE))
+    fault = response(sink[0], sink[1], b"not to be placed")
+    link.peer.send(fault)
+    env.terminated(link, O_OPCODE, fault)
+    link.peer.close()
+    env.ended(link, event_for(O_OPCODE), reason=TERM_SENT | O_OPCODE.packed())
+    env.holds("local", 64, OCTETS)
+
+
+@case("Read Response: the sink is deregistered meanwhile")
+def _(env):
+    link = env.open("initiator")
+    env.subject.mr("spare", 4096, "local_write")
+    env.subject.must("read", link.name, 1, 7, 100, f"spare:64:{SIZE}")
+    sink = expect_request(link.peer, 1, SIZE, 7, 100)
+    env.subject.do("dereg", "spare")
+    fault = response(*sink)
+    link.peer.send(fault)
+    env.terminated(link, T_STAG, fault)
+    link.peer.close()
+    done = env.subject.completions(link.name, "send", 1)
+    same("Read", [(1, LOC_PROT_ERR)], [(w.wr_id, w.status) for w in done])
+    env.ended(link, event_for(T_STAG), reason=TERM_SENT | T_STAG.packed())

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The ends of a connection: FIN, half-close and RST, from either side, at every place."""
+import wire
+from cases_good import completed, expect_request, expect_send, inbox, open_gate, pattern, respond
+from harness import CheckFailed, case, same
+from peer import Closed, Reset
+from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, TERM_SENT
+from subject import WC_READ, WC_RECV, WC_SEND, WR_FLUSH_ERR
+
+KINDS = ("responder", "initiator")
+
+
+def both(name):
+    def register(function):
+        for kiwarp in KINDS:
+            case(f"{name}, Kiwarp is {kiwarp}")(lambda env, kiwarp=kiwarp: function(env, kiwarp))
+        return function
+
+    return register
+
+
+# --- in order ---
+
+
+@both("FIN from the peer before any FPDU")
+def _(env, kiwarp):
+    env.graceful(env.open(kiwarp))
+
+
+@both("FIN from the peer with its last message")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    area = env.area("target")
+    link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, b"last"), link.peer.send_message(b"bye"))
+    link.peer.fin()
+    env.peer_sees_fin(link)
+    link.peer.close()
+    completed(env, link, "recv", (1, WC_RECV, 3))
+    env.ended(link, flushed=[2])
+    env.holds("target", 0, b"last")
+    inbox(env, b"bye")
+
+
+@both("the consumer disconnects")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.do("disconnect", link.name)
+    env.peer_sees_fin(link)
+    link.peer.close()
+    env.ended(link)
+
+
+@both("the consumer disconnects behind its last Send")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    octets = pattern(4000)
+    env.subject.fill("source", 0, octets)
+    env.subject.must("send", link.name, 1, "source:0:4000")
+    env.subject.do("disconnect", link.name)
+    expect_send(link.peer, octets, wire.SEND, 1)
+    env.peer_sees_fin(link)
+    link.peer.close()
+    completed(env, link, "send", (1, WC_SEND))
+    env.ended(link)
+    env.subject.erase("source")
+
+
+@both("the consumer disconnects with a Read outstanding: its response is awaited")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
+    sink = expect_request(link.peer, 1, 20, 7, 0)
+    env.subject.do("disconnect", link.name)
+    link.peer.send(*respond(*sink, [pattern(20)]))
+    env.peer_sees_fin(link)
+    link.peer.close()
+    completed(env, link, "send", (1, WC_READ, 20))
+    env.ended(link)
+    env.holds("local", 0, pattern(20))
+
+
+@both("FIN from the peer with a Read of Kiwarp's outstanding")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
+    expect_request(link.peer, 1, 20, 7, 0)
+    link.peer.fin()
+    env.peer_sees_fin(link)
+    link.peer.close()
+    done = env.subject.completions(link.name, "send", 1)
+    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    env.ended(link, QP_FATAL)
+
+
+@both("FIN from the peer behind its Read Request: the response still comes")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    area, octets = env.area("target"), pattern(3000)
+    env.subject.fill("target", 0, octets)
+    link.peer.send(link.peer.read_request(1, 0, 3000, area.stag, area.to))
+    link.peer.fin()
+    got = b""
+    while len(got) < 3000:
+        got += link.peer.recv().payload
+    same("octets read", octets, got)
+    env.peer_sees_fin(link)
+    link.peer.close()
+    env.ended(link)
+    env.subject.erase("target")
+
+
+def closing(env, kiwarp):
+    """The consumer has disconnected, Kiwarp has sent its FIN, the peer has not."""
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.do("disconnect", link.name)
+    env.peer_sees_fin(link)
+    return link
+
+
+@both("messages behind Kiwarp's FIN, from a peer that is not done yet")
+def _(env, kiwarp):
+    link = closing(env, kiwarp)
+    area = env.area("target")
+    link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, b"placed"), link.peer.send_message(b"heard"))
+    completed(env, link, "recv", (1, WC_RECV, 5))
+    link.peer.close()
+    env.ended(link, flushed=[2])
+    env.holds("target", 0, b"placed")
+    inbox(env, b"heard")
+
+
+# No Terminate can follow a FIN: only a reset can still say that something was wrong.
+for name, fault, event, counter in (
+    ("a Write into nothing", wire.tagged(wire.WRITE, 0, 0, b"x"), QP_ACCESS_ERR, "rx_ddp_errors"),
+    ("a Send too many", wire.untagged(wire.SEND, 0, 2, b"x"), QP_REQ_ERR, "rx_ddp_errors"),
+    ("a Read Request", wire.untagged(wire.READ_REQ, 1, 1, bytes(28)), QP_REQ_ERR, "rx_rdmap_errors"),
+):
+
+    @both(f"{name} behind Kiwarp's FIN")
+    def _(env, kiwarp, fault=fault, event=event, counter=counter):
+        link = closing(env, kiwarp)
+        link.peer.send(fault)
+        env.moved[counter] += 1
+        env.ended(link, event)
+
+
+# --- broken off ---
+
+
+def broken_off(env, link, octets, flushed=None):
+    """FIN behind octets that are not the end of anything: an error."""
+    link.peer.send_octets(octets)
+    link.peer.fin()
+    try:
+        raise CheckFailed(f"after a broken-off stream came {link.peer.recv()}")
+    except (Closed, Reset):
+        pass
+    link.peer.close()
+    env.ended(link, QP_FATAL, flushed)
+
+
+def write_of(env, octets=b"never placed"):
+    area = env.area("target")
+    return wire.tagged(wire.WRITE, area.stag, area.to, octets)
+
+
+for where, cut in (("its length", 1), ("its header", 9), ("its payload", 20), ("its CRC", -1)):
+
+    @both(f"FIN in the middle of an FPDU: in {where}")
+    def _(env, kiwarp, cut=cut):
+        link = env.open(kiwarp)
+        broken_off(env, link, link.peer.frame(write_of(env))[:cut])
+
+
+@both("FIN in the middle of a Send")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    first = wire.untagged(wire.SEND, 0, 1, b"half of it", last=False)
+    broken_off(env, link, link.peer.frame(first), flushed=[1, 2])
+    env.holds("inbox", 0, b"half of it")
+
+
+@both("FIN in the middle of a Read Response")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
+    stag, to = expect_request(link.peer, 1, 20, 7, 0)
+    link.peer.send(wire.tagged(wire.READ_RESP, stag, to, b"0123456789", last=False))
+    link.peer.fin()
+    env.peer_sees_fin(link)
+    link.peer.close()
+    done = env.subject.completions(link.name, "send", 1)
+    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    env.ended(link, QP_FATAL)
+    env.holds("local", 0, b"0123456789")
+
+
+@both("FIN in the middle of a Write")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    area = env.area("target")
+    first = wire.tagged(wire.WRITE, area.stag, area.to, b"half of it", last=False)
+    broken_off(env, link, link.peer.frame(first))
+    env.holds("target", 0, b"half of it")
+
+
+# --- RST ---
+
+
+def after_reset(env, link, flushed=None):
+    env.moved["conn_reset"] += 1
+    env.ended(link, QP_FATAL, flushed)
+
+
+@both("RST before any FPDU")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    link.peer.reset()
+    after_reset(env, link)
+
+
+@both("RST behind a message")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    link.peer.send(link.peer.send_message(b"whole"))
+    completed(env, link, "recv", (1, WC_RECV, 5))
+    link.peer.reset()
+    after_reset(env, link, [2])
+    inbox(env, b"whole")
+
+
+@both("RST in the middle of an FPDU")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    link.peer.send_octets(link.peer.frame(write_of(env))[:30])
+    link.peer.reset()
+    after_reset(env, link)
+
+
+@both("RST in the middle of a Send")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    link.peer.send(wire.untagged(wire.SEND, 0, 1, b"half of it", last=False))
+    while env.subject.look("inbox") is None:
+        pass
+    link.peer.reset()
+    after_reset(env, link, [1, 2])
+    env.holds("inbox", 0, b"half of it")
+
+
+@both("RST with a Read of Kiwarp's outstanding")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
+    expect_request(link.peer, 1, 20, 7, 0)
+    link.peer.reset()
+    done = env.subject.completions(link.name, "send", 1)
+    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    after_reset(env, link)
+
+
+@both("RST after the peer's FIN")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    link.peer.fin()
+    env.peer_sees_fin(link)
+    link.peer.reset()
+    env.ended(link)
+
+
+@both("RST instead of an answer to Kiwarp's FIN")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.do("disconnect", link.name)
+    env.peer_sees_fin(link)
+    link.peer.reset()
+    env.moved["conn_reset"] += 1
+    env.ended(link)
+
+
+@both("RST instead of an answer to a Terminate")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    fault = wire.tagged(wire.WRITE, 0, 0, b"x")
+    link.peer.send(fault)
+    error = wire.Error(wire.DDP, 1, 0)
+    env.terminated(link, error, fault)
+    link.peer.reset()
+    env.ended(link, QP_ACCESS_ERR, reason=TERM_SENT | error.packed())
+
+
+@both("the consumer destroys its queue pair")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.do("forget", link.name)
+    try:
+        raise CheckFailed(f"from a destroyed queue pair came {link.peer.recv()}")
+    except (Closed, Reset):
+        pass

@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""What the cases share: connections in both roles, the end of a connection, counters, TAP."""
+import contextlib
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+
+import peer as peers
+import subject as subjects
+import wire
+from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, WR_FLUSH_ERR
+from wire import DDP, LLP, RDMAP
+
+AREA = 4096
+INBOX = "inbox"  # where receives point; 64 octets each
+INBOX_STEP = 256
+INBOX_LEN = 64
+BIG_AREA = 65536
+HIGH_TO = 2**64 - AREA
+
+CASES = []
+
+
+class CheckFailed(Exception):
+    """Kiwarp did something else than the specification says."""
+
+
+def same(what, want, got):
+    if want != got:
+        raise CheckFailed(f"{what}: wanted {want!r}, got {got!r}")
+
+
+def case(name):
+    """Registers a function of the environment as a case."""
+
+    def register(function):
+        CASES.append((name, function))
+        return function
+
+    return register
+
+
+@dataclass
+class Link:
+    """A connection: the peer's end, and the subject's name for its own."""
+
+    name: str
+    peer: peers.Peer
+    kiwarp: str  # "responder" or "initiator": who Kiwarp is
+    frame: wire.StartFrame = None  # what Kiwarp sent in start-up
+    open: bool = True
+    receives: list = field(default_factory=list)
+
+
+def event_for(error):
+    """The asynchronous event by which the consumer learns what its peer did wrong."""
+    if error.layer == LLP or error.etype == 0:
+        return QP_FATAL
+    if error.layer == RDMAP:
+        return QP_ACCESS_ERR if error.etype == 1 else QP_REQ_ERR
+    return QP_ACCESS_ERR if error.etype == 1 else QP_REQ_ERR
+
+
+def counter_for(error):
+    if error.layer == LLP:
+        return "rx_crc_errors" if error.code == 2 else "rx_marker_errors"
+    return "rx_ddp_errors" if error.layer == DDP else "rx_rdmap_errors"
+
+
+class Env:
+    def __init__(self, subject, device, address, port, own_address):
+        self.subject = subject
+        self.device = device
+        self.address, self.port = address, port
+        self.listener = peers.Listener(own_address)
+        self.own_address = own_address
+        self.serial = 0
+        self.links = []
+        self.moved = Counter()
+        self._make_areas()
+        self.bystander = None
+        self.pings = 0
+
+    def _make_areas(self):
+        mr = self.subject.mr
+        full = "local_write,remote_write,remote_read"
+        mr(INBOX, AREA, "local_write")
+        mr("good", AREA, full)
+        mr("target", AREA, full)
+        mr("source", AREA, full)
+        mr("readable", AREA, "remote_read")
+        mr("writable", AREA, "local_write,remote_write")
+        mr("local", AREA, "local_write")
+        mr("foreign", AREA, full, pd="other")
+        mr("gone", AREA, full)
+        mr("high", AREA, full, iova=HIGH_TO)
+        mr("bystander", AREA, full)
+        self.subject.do("dereg", "gone")
+
+    def area(self, name):
+        return self.subject.areas[name]
+
+    def big_area(self):
+        """Room for the longest FPDU; made when a case asks for it, since looking at it costs time."""
+        return self.subject.mr("big", BIG_AREA, "local_write,remote_write")
+
+    # --- connections ---
+
+    def _new(self, peer, kiwarp):
+        self.serial += 1
+        link = Link(f"c{self.serial}", peer, kiwarp)
+        self.links.append(link)
+        return link
+
+    def _post_receives(self, link, count):
+        for i in range(count):
+            self.receive(link)
+
+    def receive(self, link, *pieces):
+        """Posts a receive into the inbox, or where it is said; its number."""
+        wr_id = len(link.receives) + 1
+        link.receives.append(wr_id)
+        if not pieces:
+            pieces = (f"{INBOX}:{(wr_id - 1) * INBOX_STEP}:{INBOX_LEN}",)
+        self.subject.recv(link.name, wr_id, *pieces)
+        return wr_id
+
+    def inbox(self, wr_id, octets):
+        """What the inbox looks like when receive wr_id, and only that, has these octets."""
+        return ((wr_id - 1) * INBOX_STEP, octets) if octets else None
+
+    def open(self, kiwarp="responder", **options):
+        opener = self.open_responder if kiwarp == "responder" else self.open_initiator
+        return opener(**options)
+
+    def open_responder(
+        self,
+        cut="whole",
+        rev=2,
+        enh=True,
+        crc=True,
+        markers=False,
+        receives=2,
+        ird=4,
+        ord=4,
+        pd=b"",
+        window=None,
+    ):
+        """Kiwarp accepts: the peer sends the request, and has to send the first FPDU."""
+        peer = peers.connect(self.address, self.port, window, cut=cut, seed=self.serial)
+        link = self._new(peer, "responder")
+        if enh is True:
+            enh = wire.Enhanced() if rev == 2 else None
+        flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
+        data = (enh.build() if enh else b"") + pd
+        peer.send_octets(wire.start_frame(wire.REQ_KEY, flags, rev, data))
+        request = self.subject.request(link.name)
+        if request is None:
+            raise CheckFailed("the consumer heard of no connection request")
+        link.request = request
+        self._post_receives(link, receives)
+        same("rdma_accept", "0", self.subject.accept(link.name, ird=ird, ord=ord))
+        link.frame = peer.recv_start_frame()
+        same("reply's key", wire.REP_KEY, link.frame.key)
+        same("reply's revision", rev, link.frame.rev)
+        same("rejected", 0, link.frame.flags & wire.FLAG_R)
+        same("event", "ESTABLISHED", self.subject.event(link.name).kind)
+        peer.fpdu_mode(bool(link.frame.flags & wire.FLAG_M), markers, bool(link.frame.flags & wire.FLAG_C))
+        self.moved["conn_accepted"] += 1
+        return link
+
+    def open_initiator(
+        self,
+        cut="whole",
+        rev=2,
+        enh=True,
+        crc=True,
+        markers=False,
+        receives=2,
+        ird=4,
+        ord=4,
+        pd=b"",
+    ):
+        """Kiwarp connects, and in the peer-to-peer model sends the first FPDU."""
+        link = self._new(None, "initiator")
+        self.start_initiator(link, cut, receives=receives, ird=ird, ord=ord)
+        if rev < link.frame.rev:
+            # A peer that knows an older revision only closes, and is asked again (RFC 6581).
+            link.peer.close()
+            self.accept_initiator(link, cut)
+        peer = link.peer
+        asked = wire.Enhanced.parse(link.frame.pd) if link.frame.flags & wire.FLAG_S else None
+        if enh is True:
+            enh = wire.Enhanced(p2p=asked.p2p, write=asked.p2p) if asked else None
+        flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
+        data = (enh.build() if enh else b"") + pd
+        peer.send_octets(wire.start_frame(wire.REP_KEY, flags, rev, data))
+        link.reply = self.subject.event(link.name)
+        same("event", "ESTABLISHED", link.reply.kind)
+        use_crc = crc or bool(link.frame.flags & wire.FLAG_C)
+        peer.fpdu_mode(bool(link.frame.flags & wire.FLAG_M), markers, use_crc)
+        self.moved["conn_established"] += 1
+        if enh and enh.p2p and enh.write:
+            first = peer.recv()
+            same("ready to receive", (wire.WRITE, True, b""), (first.opcode, first.last, first.payload))
+            peer.repeated = first.ulpdu
+        return link
+
+    def start_initiator(self, link, cut="whole", receives=0, **options):
+        """Kiwarp begins to connect: link gets its peer and the request frame."""
+        self.subject.do("prepare", link.name, self.own_address, self.listener.port)
+        self._post_receives(link, receives)
+        same("rdma_connect", "0", self.subject.connect(link.name, **options))
+        self.accept_initiator(link, cut)
+
+    def accept_initiator(self, link, cut="whole"):
+        link.peer = self.listener.accept(cut=cut, seed=self.serial)
+        link.frame = link.peer.recv_start_frame()
+        same("request's key", wire.REQ_KEY, link.frame.key)
+
+    def connect_failed(self, link, counter, again=False):
+        """The consumer's connect has failed, after another try with an older revision if again."""
+        if again:
+            link.peer.close()
+            self.accept_initiator(link)
+            same("asked again with revision", 1, link.frame.rev)
+            link.peer.reset()
+        event = self.subject.event(link.name)
+        if event.kind not in ("UNREACHABLE", "CONNECT_ERROR", "REJECTED") or event.status == 0:
+            raise CheckFailed(f"the consumer was told {event}")
+        same("QP", True, self.subject.do("state", link.name) in ("INIT", "ERR"))
+        self.moved[counter] += 1
+
+    def told_why(self, link, error):
+        """The connection ends; before that there may be the Terminate that says why."""
+        try:
+            got = link.peer.recv()
+            same("operation", wire.TERMINATE, got.opcode)
+            same("Terminate", wire.Terminate(error), wire.Terminate.parse(got.payload))
+            self.moved["terminates_sent"] += 1
+            link.peer.recv()
+        except (peers.Closed, peers.Reset):
+            return
+        raise CheckFailed("octets after the end")
+
+    def ord_is(self, link, reads):
+        """Kiwarp has this many Read Requests outstanding at a time, and not one more."""
+        for n in range(reads + 1):
+            self.subject.must("read", link.name, n + 1, 7, n, "local:0:1")
+        asked = [link.peer.recv() for _ in range(reads)]
+        same("operations", {wire.READ_REQ}, {seg.opcode for seg in asked})
+        try:
+            raise CheckFailed(f"more than ORD at a time: {link.peer.recv(0.3)}")
+        except peers.Silent:
+            pass
+        for n in range(reads + 1):
+            sink = asked[n].payload
+            to = int.from_bytes(sink[4:12], "big")
+            link.peer.send(wire.tagged(wire.READ_RESP, int.from_bytes(sink[:4], "big"), to, b"r"))
+            if len(asked) <= reads:
+                asked.append(link.peer.recv())
+        done = self.subject.completions(link.name, "send", reads + 1)
+        same("Reads", [SUCCESS] * (reads + 1), [w.status for w in done])
+        self.subject.erase("local")
+
+    # --- the end of a connection ---
+
+    def terminated(self, link, error, ulpdu):
+        """The Terminate comes with everything in it, then FIN, and nothing else."""
+        got = link.peer.recv()
+        same(
+            "Terminate's segment",
+            (wire.TERMINATE, False, True, wire.QN_TERMINATE, 1, 0, 0),
+            (got.opcode, got.tagged, got.last, got.qn, got.msn, got.mo, got.ulp),
+        )
+        want = wire.expected_terminate(error, ulpdu)
+        term = wire.Terminate.parse(got.payload)
+        same("Terminate says", str(want.error), str(term.error))
+        same("Terminate", want, term)
+        self.moved["terminates_sent"] += 1
+        self.moved[counter_for(error)] += 1
+        self.peer_sees_fin(link)
+
+    def peer_sees_fin(self, link):
+        try:
+            got = link.peer.recv()
+        except peers.Closed:
+            return
+        raise CheckFailed(f"after the end came {got}")
+
+    def ended(self, link, event=None, flushed=None, reason=0):
+        """The consumer has heard all of it: asynchronous event, completions, DISCONNECTED.
+
+        reason: the Terminate that what is flushed tells of.
+        """
+        if event is not None:
+            same("asynchronous event", event, self.subject.async_event(link.name))
+        cm = self.subject.event(link.name)
+        same("event", "DISCONNECTED", cm and cm.kind)
+        left = link.receives if flushed is None else flushed
+        done = self.subject.completions(link.name, "recv", len(left))
+        same(
+            "receives",
+            [(i, WR_FLUSH_ERR, reason) for i in left],
+            [(w.wr_id, w.status, w.reason) for w in done],
+        )
+        same("QP", "ERR", self.subject.do("state", link.name))
+        same("one more asynchronous event", None, self.subject.async_event(link.name, 0))
+        same("more receives", [], self.subject.completions(link.name, "recv", 1, 0))
+        same("sends", [], self.subject.completions(link.name, "send", 1, 0))
+        link.open = False
+
+    def graceful(self, link, flushed=None):
+        """The peer closes in an orderly way, and that is how the consumer sees it."""
+        link.peer.fin()
+        self.peer_sees_fin(link)
+        link.peer.close()
+        self.ended(link, flushed=flushed)
+
+    # --- memory ---
+
+    def holds(self, name, offset, octets):
+        """The area holds these octets at offset, and neither it nor its guards anything else."""
+        want = (offset, octets) if octets else None
+        same(f"octets in {name}", want, self.subject.look(name))
+        self.subject.erase(name)
+
+    def erase_inbox(self):
+        self.subject.erase(INBOX)
+
+    def untouched(self):
+        """No area but those that holds() has looked at was written to."""
+        same("areas written to", set(), self.subject.touched())
+
+    # --- the bystander ---
+
+    def start_bystander(self):
+        self.bystander = self.open_responder(rev=1, receives=0)
+        self.links.remove(self.bystander)
+
+    def ping_bystander(self):
+        """Another connection of the same device still places and answers."""
+        self.pings += 1
+        area, peer = self.area("bystander"), self.bystander.peer
+        octets = self.pings.to_bytes(8, "big")
+        peer.send(
+            wire.tagged(wire.WRITE, area.stag, area.to, octets),
+            peer.read_request(1, 0, 8, area.stag, area.to),
+        )
+        got = peer.recv()
+        same("bystander", (wire.READ_RESP, octets), (got.opcode, got.payload))
+        self.subject.erase("bystander")
+
+    # --- running ---
+
+    @contextlib.contextmanager
+    def setting(self, name, value):
+        before = self.device.get(name)
+        self.device.set(name, value)
+        try:
+            yield
+        finally:
+            self.device.set(name, before)
+
+    def run(self, function):
+        self.moved = Counter()
+        self.before = self.device.counters()
+        try:
+            function(self)
+            self.untouched()
+            self.ping_bystander()
+            self._counters_moved(self.before)
+        finally:
+            self._tidy()
+
+    def until(self, what, condition):
+        end = time.monotonic() + peers.PATIENCE
+        while not condition():
+            if time.monotonic() > end:
+                raise CheckFailed(f"never came: {what}")
+            time.sleep(0.05)
+
+    def settle(self):
+        """Waits until the counters have moved as far as the case has said up to now."""
+        self._counters_moved(self.before)
+
+    def _counters_moved(self, before):
+        """Just what the case said, within the time that teardown may take."""
+        want = {k: n for k, n in self.moved.items() if n}
+        end = time.monotonic() + 10
+        while True:
+            now = self.device.counters()
+            got = {k: now[k] - before[k] for k in now if now[k] != before[k]}
+            # How many arrivals the dropped octets came in, if any came late, is TCP's affair.
+            dropped = got.pop("rx_dropped", 0)
+            if "rx_dropped" in want:
+                got["rx_dropped"] = min(dropped, want["rx_dropped"])
+            if got == want:
+                return
+            if time.monotonic() > end:
+                raise CheckFailed(f"counters: wanted {want}, got {got}")
+            time.sleep(0.05)
+
+    def _tidy(self):
+        for link in self.links:
+            if link.peer:
+                link.peer.close()
+            with contextlib.suppress(subjects.SubjectError):
+                self.subject.do("forget", link.name)
+        self.links = []
+        # A request that nobody asked for would be the next case's.
+        while (late := self.subject.request("late", 0)) is not None:
+            self.subject.do("forget", "late")
+        for name in self.subject.touched():
+            self.subject.erase(name)
+
+
+def run_cases(env, cases):
+    """TAP for all of them; the number that failed."""
+    failed = 0
+    for number, (name, function) in enumerate(cases, 1):
+        start = time.monotonic()
+        try:
+            env.run(function)
+            print(f"ok {number} - {name}")
+        except (CheckFailed, wire.FramingError, peers.Closed, peers.Reset, peers.Silent) as failure:
+            failed += 1
+            print(f"not ok {number} - {name} ({type(failure).__name__}: {failure})")
+        except Exception:
+            failed += 1
+            print(f"not ok {number} - {name}")
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+        print(f"# {name}: {time.monotonic() - start:.2f} s", flush=True)
+    print(f"1..{len(cases)}")
+    return failed

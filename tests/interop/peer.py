@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""A peer over a plain TCP socket: start-up, FPDUs, and every way to cut the octets."""
+import random
+import socket
+import time
+
+import wire
+
+PATIENCE = 40.0
+
+
+class Closed(Exception):
+    """The other side has closed its half."""
+
+
+class Reset(Exception):
+    """The other side has reset the connection."""
+
+
+class Silent(Exception):
+    """Nothing came in time."""
+
+
+def _pieces(octets, cut, rng):
+    if cut == "whole":
+        yield octets
+    elif cut == "octets":
+        for at in range(len(octets)):
+            yield octets[at : at + 1]
+    elif cut == "random":
+        at = 0
+        while at < len(octets):
+            n = rng.choice((1, 2, 3, 5, 8, 17, 40, 100, 700))
+            yield octets[at : at + n]
+            at += n
+    else:
+        raise ValueError(cut)
+
+
+class Peer:
+    def __init__(self, sock, cut="whole", seed=0):
+        self.sock = sock
+        self.cut = cut
+        self.rng = random.Random(seed)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.tx = wire.Framer()
+        self.rx = wire.Deframer()
+        self.msn = {wire.QN_SEND: 1, wire.QN_READ: 1, wire.QN_TERMINATE: 1}
+        # A ready-to-receive message that may come again while nothing has been sent; harmless.
+        self.repeated = None
+
+    # --- octets ---
+
+    def send_octets(self, octets, cut=None):
+        for piece in _pieces(octets, cut or self.cut, self.rng):
+            self.sock.sendall(piece)
+
+    def send_with_rest(self, octets, rest):
+        """Octets cut as this peer cuts, and a rest that may follow their last ones at once.
+
+        The rest is for an end that has stopped listening, and may not wait long for it to end.
+        """
+        if self.cut == "whole":
+            self.send_octets(octets + rest)
+        else:
+            self.send_octets(octets)
+            self.send_octets(rest, "whole")
+
+    def recv_some(self, timeout=PATIENCE):
+        """What has come; raises Closed, Reset or Silent when there is nothing."""
+        self.sock.settimeout(timeout)
+        try:
+            octets = self.sock.recv(65536)
+        except ConnectionResetError:
+            raise Reset from None
+        except TimeoutError:
+            raise Silent from None
+        if not octets:
+            raise Closed
+        return octets
+
+    def recv_exactly(self, count, timeout=PATIENCE):
+        end = time.monotonic() + timeout
+        octets = b""
+        while len(octets) < count:
+            self.sock.settimeout(max(end - time.monotonic(), 0.001))
+            try:
+                more = self.sock.recv(count - len(octets))
+            except ConnectionResetError:
+                raise Reset from None
+            except TimeoutError:
+                raise Silent from None
+            if not more:
+                raise Closed
+            octets += more
+        return octets
+
+    def fin(self):
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.sock.close()
+
+    def reset(self):
+        """Closes with RST, whatever is unread or unsent."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.sock.close()
+
+    # --- start-up ---
+
+    def recv_start_frame(self, timeout=PATIENCE):
+        head = self.recv_exactly(wire.FRAME_LEN, timeout)
+        pd_len = int.from_bytes(head[18:20], "big")
+        return wire.StartFrame(head[:16], head[16], head[17], self.recv_exactly(pd_len, timeout))
+
+    def fpdu_mode(self, tx_markers=False, rx_markers=False, crc=True):
+        self.tx = wire.Framer(tx_markers, crc)
+        self.rx = wire.Deframer(rx_markers, crc)
+
+    # --- FPDU mode ---
+
+    def frame(self, *ulpdus):
+        return b"".join(self.tx.frame(u) for u in ulpdus)
+
+    def send(self, *ulpdus, cut=None):
+        self.send_octets(self.frame(*ulpdus), cut)
+
+    def recv(self, timeout=PATIENCE):
+        """The next DDP segment; every octet of its framing has been checked."""
+        end = time.monotonic() + timeout
+        while (ulpdu := self.rx.next()) in (None, self.repeated):
+            if ulpdu is None:
+                self.rx.feed(self.recv_some(max(end - time.monotonic(), 0.001)))
+        return wire.Segment.parse(ulpdu)
+
+    def next_msn(self, queue):
+        msn = self.msn[queue]
+        self.msn[queue] = (msn + 1) & 0xFFFFFFFF
+        return msn
+
+    def send_message(self, payload=b"", opcode=wire.SEND, ulp=0):
+        """A Send in one segment, with the right MSN."""
+        return wire.untagged(opcode, wire.QN_SEND, self.next_msn(wire.QN_SEND), payload, ulp=ulp)
+
+    def read_request(self, sink_stag, sink_to, size, stag, to):
+        body = wire.read_request_body(sink_stag, sink_to, size, stag, to)
+        return wire.untagged(wire.READ_REQ, wire.QN_READ, self.next_msn(wire.QN_READ), body)
+
+    def terminate(self, body):
+        return wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, body)
+
+
+def connect(address, port, window=None, **kwargs):
+    sock = socket.socket()
+    if window:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    sock.settimeout(PATIENCE)
+    sock.connect((address, port))
+    return Peer(sock, **kwargs)
+
+
+class Listener:
+    def __init__(self, address):
+        self.sock = socket.create_server((address, 0))
+        self.sock.settimeout(PATIENCE)
+        self.port = self.sock.getsockname()[1]
+
+    def accept(self, **kwargs):
+        sock, _ = self.sock.accept()
+        return Peer(sock, **kwargs)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The verbs consumer on Kiwarp, driven line by line, and the device's counters and settings."""
+import os
+import subprocess
+from dataclasses import dataclass
+
+TERM_SENT, TERM_RECEIVED = 0x10000, 0x20000
+
+SUCCESS, LOC_LEN_ERR, LOC_PROT_ERR, WR_FLUSH_ERR, REM_ACCESS_ERR = 0, 1, 4, 5, 10
+BAD_RESP_ERR, REM_INV_REQ_ERR, REM_OP_ERR = 7, 9, 11
+WC_SEND, WC_WRITE, WC_READ, WC_RECV = 0, 1, 2, 128
+WITH_INV = 8
+
+QP_FATAL, QP_REQ_ERR, QP_ACCESS_ERR = 1, 2, 3
+
+WAIT_MS = 40000
+
+
+class SubjectError(Exception):
+    """The consumer could not do what it was told."""
+
+
+@dataclass
+class Completion:
+    wr_id: int
+    status: int
+    opcode: int
+    length: int
+    flags: int
+    stag: int
+    reason: int  # which Terminate it was, for what completes in error
+
+
+@dataclass
+class CmEvent:
+    kind: str
+    status: int
+    responder_resources: int
+    initiator_depth: int
+    pd: bytes
+
+
+@dataclass
+class Area:
+    name: str
+    size: int
+    to: int
+    stag: int
+
+
+def _octets(text):
+    return b"" if text == "-" else bytes.fromhex(text)
+
+
+def _hex(octets):
+    return octets.hex() or "-"
+
+
+class Subject:
+    def __init__(self, command, address, port):
+        self.pipe = subprocess.Popen(
+            [*command, address, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.areas = {}
+        self._answer("start")
+
+    def _answer(self, line):
+        answer = self.pipe.stdout.readline()
+        if not answer:
+            raise SubjectError(f"{line}: the program has ended")
+        verdict, _, rest = answer.rstrip("\n").partition(" ")
+        if verdict != "ok":
+            raise SubjectError(f"{line}: {rest}")
+        return rest.strip()
+
+    def do(self, *words, **options):
+        line = " ".join([str(w) for w in words] + [f"{k}={v}" for k, v in options.items()])
+        self.pipe.stdin.write(line + "\n")
+        self.pipe.stdin.flush()
+        return self._answer(line)
+
+    def must(self, *words, **options):
+        """For what returns an errno: it has to be none."""
+        answer = self.do(*words, **options)
+        if answer != "0":
+            raise SubjectError(f"{' '.join(map(str, words))}: {answer}")
+
+    def end(self):
+        self.pipe.stdin.close()
+        return self.pipe.wait(30)
+
+    # --- memory ---
+
+    def mr(self, name, size, access, **options):
+        to, stag = map(int, self.do("mr", name, size, access, **options).split())
+        self.areas[name] = Area(name, size, to, stag)
+        return self.areas[name]
+
+    def fill(self, name, offset, octets):
+        self.do("fill", name, offset, octets.hex())
+
+    def erase(self, name):
+        self.do("fill", name)
+
+    def look(self, name):
+        """None if nothing was written to the area, or the first octet's offset and the octets."""
+        answer = self.do("look", name)
+        if answer == "clean":
+            return None
+        offset, octets = answer.split()
+        return int(offset), bytes.fromhex(octets)
+
+    def touched(self):
+        return set(self.do("touched").split())
+
+    # --- connections ---
+
+    def _event(self, answer):
+        if answer == "none":
+            return None
+        kind, status, resources, depth, pd = answer.split()
+        return CmEvent(
+            kind.removeprefix("RDMA_CM_EVENT_"), int(status), int(resources), int(depth), _octets(pd)
+        )
+
+    def request(self, link, wait_ms=WAIT_MS):
+        return self._event(self.do("request", link, wait_ms))
+
+    def event(self, link, wait_ms=WAIT_MS):
+        return self._event(self.do("event", link, wait_ms))
+
+    def async_event(self, link, wait_ms=WAIT_MS):
+        answer = self.do("async", link, wait_ms)
+        return None if answer == "none" else int(answer)
+
+    def accept(self, link, pd=b"", **options):
+        return self.do("accept", link, pd=_hex(pd), **options)
+
+    def connect(self, link, pd=b"", **options):
+        return self.do("connect", link, pd=_hex(pd), **options)
+
+    # --- work ---
+
+    def recv(self, link, wr_id, *pieces):
+        self.must("recv", link, wr_id, *pieces)
+
+    def completions(self, link, queue, count, wait_ms=WAIT_MS):
+        answer = self.do("completions", link, queue, count, wait_ms)
+        return [Completion(*map(int, item.split(":"))) for item in answer.split()]
+
+
+class Device:
+    def __init__(self, name):
+        self.root = f"/sys/class/infiniband/{name}"
+        self.counter_dir = f"{self.root}/ports/1/hw_counters"
+        # Traffic of other connections moves these; everything else moves for a reason.
+        self.names = [
+            n
+            for n in sorted(os.listdir(self.counter_dir))
+            if n != "lifespan" and not n.startswith(("tx_", "rx_fpdus", "rx_octets"))
+        ]
+
+    def counters(self):
+        return {name: self.counter(name) for name in self.names}
+
+    def counter(self, name):
+        with open(f"{self.counter_dir}/{name}", encoding="ascii") as file:
+            return int(file.read())
+
+    def set(self, name, value):
+        with open(f"{self.root}/settings/{name}", "w", encoding="ascii") as file:
+            file.write(f"{value}\n")
+
+    def get(self, name):
+        with open(f"{self.root}/settings/{name}", encoding="ascii") as file:
+            return file.read().strip()

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "links.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace kiwarp::interop {
+
+using vm::checkErrno;
+using vm::fail;
+
+namespace {
+
+constexpr uint32_t kQueue = 64;
+constexpr uint32_t kSges = 4;
+constexpr vm::seconds kResolveLimit{30};
+
+}  // namespace
+
+ibv_qp* Link::qp() const {
+  if (!id || !id->qp) fail("the connection has no queue pair");
+  return id->qp;
+}
+
+Links::Links(const std::string& address, uint16_t port)
+    : listener_(channel_.listen(vm::Address(address, port), 64)) {
+  if (!listener_->verbs) fail("no RDMA device has the address %s", address.c_str());
+  pd_ = vm::allocPd(listener_->verbs);
+  other_pd_ = vm::allocPd(listener_->verbs);
+  async_ = std::make_unique<vm::AsyncEvents>(listener_->verbs);
+}
+
+void Links::createQp(Link& link) {
+  link.send_cq = vm::createCq(link.id->verbs, kQueue);
+  link.recv_cq = vm::createCq(link.id->verbs, kQueue);
+  vm::QpConfig config;
+  config.pd = pd();
+  config.send_cq = link.send_cq.get();
+  config.recv_cq = link.recv_cq.get();
+  config.send_wr = config.recv_wr = kQueue;
+  config.send_sge = config.recv_sge = kSges;
+  vm::createQp(link.id, config);
+}
+
+template <typename Predicate>
+std::optional<vm::CmEvent> Links::find(const vm::Deadline& deadline, Predicate predicate) {
+  for (;;) {
+    auto found = std::find_if(kept_.begin(), kept_.end(), predicate);
+    if (found != kept_.end()) {
+      vm::CmEvent event = *found;
+      kept_.erase(found);
+      return event;
+    }
+    auto event = channel_.next(deadline);
+    if (!event) return std::nullopt;
+    kept_.push_back(std::move(*event));
+  }
+}
+
+std::optional<vm::CmEvent> Links::request(const std::string& name, const vm::Deadline& deadline) {
+  auto event =
+      find(deadline, [](const vm::CmEvent& e) { return e.type == RDMA_CM_EVENT_CONNECT_REQUEST; });
+  if (!event) return std::nullopt;
+  if (links_.contains(name)) fail("there is a connection %s", name.c_str());
+  Link& link = links_[name];
+  link.id = vm::CmId(event->id);
+  createQp(link);
+  return event;
+}
+
+void Links::prepare(const std::string& name, const std::string& address, uint16_t port) {
+  if (links_.contains(name)) fail("there is a connection %s", name.c_str());
+  const vm::Deadline deadline(kResolveLimit);
+  Link& link = links_[name];
+  link.id = channel_.createId();
+  checkErrno(rdma_resolve_addr(link.id.get(), nullptr, vm::Address(address, port).get(),
+                               deadline.pollTimeout()),
+             "rdma_resolve_addr");
+  if (!event(name, deadline)) fail("the address is not resolved");
+  checkErrno(rdma_resolve_route(link.id.get(), deadline.pollTimeout()), "rdma_resolve_route");
+  if (!event(name, deadline)) fail("the route is not resolved");
+  createQp(link);
+}
+
+Link& Links::at(const std::string& name) {
+  auto found = links_.find(name);
+  if (found == links_.end()) fail("no connection %s", name.c_str());
+  return found->second;
+}
+
+void Links::forget(const std::string& name) {
+  Link& link = at(name);
+  const rdma_cm_id* id = link.id.get();
+  // The queue pair and the identifier go before the completion queues.
+  link.id.reset();
+  links_.erase(name);
+  std::erase_if(kept_, [id](const vm::CmEvent& e) { return e.id == id; });
+}
+
+std::optional<vm::CmEvent> Links::event(const std::string& name, const vm::Deadline& deadline) {
+  const rdma_cm_id* id = at(name).id.get();
+  return find(deadline, [id](const vm::CmEvent& e) {
+    return e.id == id && e.type != RDMA_CM_EVENT_CONNECT_REQUEST;
+  });
+}
+
+std::optional<vm::AsyncEvent> Links::asyncEvent(const std::string& name,
+                                                const vm::Deadline& deadline) {
+  return async_->waitFor(at(name).qp(), deadline);
+}
+
+}  // namespace kiwarp::interop
