@@ -27,7 +27,7 @@
 
 #include "stream/mem.h"
 #include "wire/ddp.h"
-#include "wire/mpa.h"
+#include "wire/fpdu.h"
 #include "wire/rdmap.h"
 #include "wire/term.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * MPA: start-up frames, MULPDU and markers.
+ * MPA: start-up frames.
  */
 #include "wire/mpa.h"
 
@@ -201,49 +201,4 @@ size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh)
 	put_unaligned_be16((enh->rtr_write ? ENH_FIRST : 0) |
 			   (enh->rtr_read ? ENH_SECOND : 0) | ord, buf + 2);
 	return KW_MPA_ENH_LEN;
-}
-
-/**
- * kw_mulpdu - longest ULPDU whose FPDU fits a TCP segment
- * @emss: effective maximum segment size of the connection, octets
- * @markers: markers are sent
- *
- * With markers the room is for as many as the worst alignment needs
- * (RFC 5044 section 4.5).
- *
- * Context: any.
- * Return: octets, KW_MULPDU_MIN to KW_MULPDU_MAX. At an @emss too small
- * for the minimum an FPDU takes several segments.
- */
-u32 kw_mulpdu(u32 emss, bool markers)
-{
-	u32 taken = KW_MPA_HDR_LEN + KW_MPA_CRC_LEN + emss % 4;
-
-	if (markers)
-		taken += KW_MARKER_LEN * (emss / KW_MARKER_INTERVAL +
-					  !!(emss % KW_MARKER_INTERVAL));
-	if (emss < taken + KW_MULPDU_MIN)
-		return KW_MULPDU_MIN;
-	return emss - taken < KW_MULPDU_MAX ? emss - taken : KW_MULPDU_MAX;
-}
-
-/**
- * kw_markers_in - count the markers that a run of octets takes
- * @off: offset in the stream of the run's first octet or of the marker that
- *	precedes it
- * @len: octets of the run, markers not counted
- *
- * A marker that falls directly behind the run is not counted: it belongs to
- * what follows (RFC 5044 section 4.3).
- *
- * Context: any.
- * Return: the number of markers, KW_MARKER_LEN octets each.
- */
-u32 kw_markers_in(u32 off, u32 len)
-{
-	u32 dist = kw_marker_dist(off);
-
-	if (len <= dist)
-		return 0;
-	return 1 + (len - dist - 1) / (KW_MARKER_INTERVAL - KW_MARKER_LEN);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * MPA: start-up frames, FPDU sizes and markers (RFC 5044, RFC 6581, and for
- * revision 0 draft-culley-iwarp-mpa-03).
+ * MPA: start-up frames (RFC 5044 section 7.1, RFC 6581, and for revision 0
+ * draft-culley-iwarp-mpa-03).
  */
 #ifndef KW_WIRE_MPA_H
 #define KW_WIRE_MPA_H
@@ -17,15 +17,6 @@ extern "C" {
 #define KW_MPA_START_LEN	16	/* Start Key */
 #define KW_MPA_PD_MAX		512	/* private data, enhanced data included */
 #define KW_MPA_ENH_LEN		4	/* RFC 6581 section 9 */
-
-#define KW_MPA_HDR_LEN		2	/* ULPDU_Length */
-#define KW_MPA_CRC_LEN		4
-
-#define KW_MARKER_INTERVAL	512	/* octets of the stream, markers included */
-#define KW_MARKER_LEN		4
-
-#define KW_MULPDU_MIN		128
-#define KW_MULPDU_MAX		64768
 
 /* Bits, so that a listener can wait for whichever comes. */
 enum kw_mpa_kind {
@@ -103,76 +94,6 @@ struct kw_mpa_enh {
 
 void kw_mpa_enh_parse(const u8 *buf, struct kw_mpa_enh *out);
 size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh);
-
-u32 kw_mulpdu(u32 emss, bool markers);
-
-/**
- * kw_fpdu_pad - octets of PAD in an FPDU (RFC 5044 section 4.1)
- * @ulpdu_len: octets of the ULPDU
- *
- * Return: 0 to 3.
- */
-static inline u32 kw_fpdu_pad(u32 ulpdu_len)
-{
-	return -(KW_MPA_HDR_LEN + ulpdu_len) & 3;
-}
-
-/**
- * kw_fpdu_len - octets of an FPDU with header, PAD and CRC, without markers
- * @ulpdu_len: octets of the ULPDU, at most 65535
- *
- * Return: the length, a multiple of four.
- */
-static inline u32 kw_fpdu_len(u32 ulpdu_len)
-{
-	return KW_MPA_HDR_LEN + ulpdu_len + kw_fpdu_pad(ulpdu_len) +
-	       KW_MPA_CRC_LEN;
-}
-
-/*
- * Markers. An offset counts octets of one direction of the TCP stream from the
- * first octet after start-up, markers included. It may wrap at 2^32: the
- * marker interval divides that.
- */
-
-/**
- * kw_marker_dist - octets from a place in the stream to the next marker
- * @off: offset in the stream
- *
- * Return: 0 (a marker begins at @off) to 511.
- */
-static inline u32 kw_marker_dist(u32 off)
-{
-	return -off & (KW_MARKER_INTERVAL - 1);
-}
-
-/**
- * kw_marker_put - write a marker
- * @buf: KW_MARKER_LEN octets
- * @fpduptr: octets from the start of the FPDU to the marker, 0 when the marker
- *	stands between two FPDUs
- */
-static inline void kw_marker_put(u8 *buf, u16 fpduptr)
-{
-	put_unaligned_be16(0, buf);
-	put_unaligned_be16(fpduptr, buf + 2);
-}
-
-/**
- * kw_marker_get - read a marker's FPDUPTR
- * @buf: KW_MARKER_LEN octets
- *
- * The first half is reserved and not checked; the low two bits of the pointer
- * are ignored on receive (RFC 5044 section 4.2).
- *
- * Return: octets from the start of the FPDU to the marker.
- */
-static inline u16 kw_marker_get(const u8 *buf)
-{
-	return get_unaligned_be16(buf + 2) & 0xfffc;
-}
-
-u32 kw_markers_in(u32 off, u32 len);
 
 #ifdef __cplusplus
 }

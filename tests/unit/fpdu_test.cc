@@ -1,71 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-// Whole FPDUs, put together from the functions of wire/ the way that a sender does.
+// Whole FPDUs, with markers and without.
+#include "wire/fpdu.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "octets.h"
 #include "wire/crc.h"
-#include "wire/mpa.h"
 
 namespace kiwarp::test {
 namespace {
 
-// Frames a ULPDU. The FPDU, or the marker that precedes it, begins at stream offset `off`.
-Octets frame(u32 off, const Octets& ulpdu, bool markers) {
-  const auto ulpdu_len = static_cast<u32>(ulpdu.size());
-  Octets plain(KW_MPA_HDR_LEN);
-  put_unaligned_be16(static_cast<u16>(ulpdu_len), plain.data());
-  plain = plain + ulpdu + Octets(kw_fpdu_pad(ulpdu_len));
+Octets marker(u32 fpduptr) {
+  Octets octets(KW_MARKER_LEN);
+  put_unaligned_be32(fpduptr, octets.data());
+  return octets;
+}
+
+// RFC 5044 section 4, octet by octet: the FPDU, or the marker that precedes it, begins at stream
+// offset `off`; before any octet that would stand at a multiple of 512 stands a marker.
+Octets specified(u32 off, const Octets& ulpdu, bool markers) {
+  Octets plain(2);
+  put_unaligned_be16(static_cast<u16>(ulpdu.size()), plain.data());
+  plain = plain + ulpdu;
+  while (plain.size() % 4 != 0) plain.push_back(0);
 
   Octets out;
-  u32 start = off;
-  u32 crc = KW_CRC_SEED;
-  const auto put = [&](const Octets& octets) {
-    for (u8 octet : octets) {
-      if (markers && kw_marker_dist(off + static_cast<u32>(out.size())) == 0) {
-        const u32 at = off + static_cast<u32>(out.size());
-        if (out.empty()) start += KW_MARKER_LEN;
-        Octets marker(KW_MARKER_LEN);
-        kw_marker_put(marker.data(), out.empty() ? u16{0} : static_cast<u16>(at - start));
-        crc = kw_crc32c(crc, marker.data(), marker.size());
-        out = out + marker;
-      }
-      crc = kw_crc32c(crc, &octet, 1);
-      out.push_back(octet);
-    }
+  size_t header = 0;
+  const auto mark = [&] {
+    if (!markers || (off + out.size()) % 512 != 0) return;
+    out = out + marker(static_cast<u32>(out.size() - header));
+    if (out.size() == KW_MARKER_LEN) header = KW_MARKER_LEN;
   };
-  put(plain);
-  Octets field(KW_MPA_CRC_LEN);
-  // The CRC field is not split by a marker (it is aligned to four octets as markers are), but
-  // one may stand before it and is then covered.
-  if (markers && kw_marker_dist(off + static_cast<u32>(out.size())) == 0) {
-    Octets marker(KW_MARKER_LEN);
-    kw_marker_put(marker.data(), static_cast<u16>(off + out.size() - start));
-    crc = kw_crc32c(crc, marker.data(), marker.size());
-    out = out + marker;
+  for (const u8 octet : plain) {
+    mark();
+    out.push_back(octet);
   }
+  mark();
+  const u32 crc = kw_crc32c(KW_CRC_SEED, out.data(), out.size());
+  Octets field(4);
   kw_crc_put(field.data(), crc);
   return out + field;
 }
 
+// The same FPDU the way that the module makes it.
+Octets built(u32 off, const Octets& ulpdu, bool markers) {
+  const auto ulpdu_len = static_cast<u32>(ulpdu.size());
+  const u32 len = kw_fpdu_len(ulpdu_len);
+  const u32 span = kw_fpdu_span(off, len, markers);
+  Octets out(span + 8, kGuard);
+  u8* header = out.data() + (span - len);
+  put_unaligned_be16(static_cast<u16>(ulpdu_len), header);
+  std::copy(ulpdu.begin(), ulpdu.end(), header + KW_MPA_HDR_LEN);
+  std::fill_n(header + KW_MPA_HDR_LEN + ulpdu_len, kw_fpdu_pad(ulpdu_len), u8{0});
+  if (markers) {
+    EXPECT_EQ(kw_markers_insert(out.data(), off, len), span);
+  }
+  const u32 crc_off = span - KW_MPA_CRC_LEN;
+  kw_crc_put(out.data() + crc_off, kw_crc32c(KW_CRC_SEED, out.data(), crc_off));
+  EXPECT_EQ(Octets(out.begin() + span, out.end()), Octets(8, kGuard));
+  out.resize(span);
+  return out;
+}
+
+Octets counting(u32 len) {
+  Octets octets(len);
+  for (u32 i = 0; i < len; i++) octets[i] = static_cast<u8>(i * 7 + (i >> 8));
+  return octets;
+}
+
 TEST(Fpdu, FirstOfAMarkedStream) {
   const Octets ulpdu = hex("4003 00000000 00000000 00000001 00000000") + Octets(24);
-  EXPECT_EQ(frame(0, ulpdu, true), hex("00000000 002a4003 00000000 00000000 00000001 00000000") +
-                                       Octets(24) + hex("4c86b384"));
+  const Octets vector =
+      hex("00000000 002a4003 00000000 00000000 00000001 00000000") + Octets(24) + hex("4c86b384");
+  EXPECT_EQ(specified(0, ulpdu, true), vector);
+  EXPECT_EQ(built(0, ulpdu, true), vector);
+  EXPECT_TRUE(kw_markers_ok(vector.data(), 0, static_cast<u32>(vector.size())));
 }
 
 TEST(Fpdu, MarkerInTheMiddle) {
   const Octets ulpdu = hex("4003 00000000 00000000 00000002 00000000") + Octets(24);
-  EXPECT_EQ(
-      frame(0x1ec, ulpdu, true),
-      hex("002a4003 00000000 00000000 00000002 00000000 00000014") + Octets(24) + hex("a19cd103"));
+  const Octets vector =
+      hex("002a4003 00000000 00000000 00000002 00000000 00000014") + Octets(24) + hex("a19cd103");
+  EXPECT_EQ(specified(0x1ec, ulpdu, true), vector);
+  EXPECT_EQ(built(0x1ec, ulpdu, true), vector);
+  EXPECT_TRUE(kw_markers_ok(vector.data(), 0x1ec, static_cast<u32>(vector.size())));
 }
 
 // The vectors above leave the pad out; a ULPDU of 39 octets takes three.
 TEST(Fpdu, PadIsZeroAndCovered) {
   const Octets ulpdu(39, 0x5a);
-  const Octets fpdu = frame(0, ulpdu, false);
+  const Octets fpdu = built(0, ulpdu, false);
   ASSERT_EQ(fpdu.size(), kw_fpdu_len(39));
   const Octets covered = hex("0027") + ulpdu + hex("000000");
   EXPECT_TRUE(std::equal(covered.begin(), covered.end(), fpdu.begin()));
@@ -74,22 +100,90 @@ TEST(Fpdu, PadIsZeroAndCovered) {
 }
 
 TEST(Fpdu, MarkerBeforeTheCrc) {
-  // Header, ULPDU and pad end exactly at 512.
-  const Octets fpdu = frame(512 - 48, Octets(46, 0x11), true);
+  // Header, ULPDU and pad end exactly at 512: the marker belongs to this FPDU and is covered.
+  const Octets fpdu = built(512 - 48, Octets(46, 0x11), true);
   ASSERT_EQ(fpdu.size(), 48U + 4 + 4);
   EXPECT_EQ(Octets(fpdu.begin() + 48, fpdu.begin() + 52), hex("00000030"));
   EXPECT_EQ(kw_crc_get(fpdu.data() + 52), kw_crc32c(KW_CRC_SEED, fpdu.data(), 52));
 }
 
-TEST(Fpdu, MarkedLengthIsPlainLengthAndMarkers) {
-  for (u32 off = 0; off < 1024; off += 4) {
-    for (u32 len : {0U, 1U, 42U, 500U, 502U, 503U, 506U, 507U, 1010U, 1440U, 9000U}) {
-      const Octets fpdu = frame(off, Octets(len, 0x77), true);
-      EXPECT_EQ(fpdu.size(),
-                kw_fpdu_len(len) + KW_MARKER_LEN * kw_markers_in(off, kw_fpdu_len(len)))
-          << "off " << off << " len " << len;
+TEST(Fpdu, MarkerBehindTheCrcBelongsToTheNext) {
+  const Octets first = built(512 - 52, Octets(46, 0x11), true);
+  EXPECT_EQ(first.size(), 52U);
+  const Octets second = built(512, Octets(46, 0x22), true);
+  EXPECT_EQ(Octets(second.begin(), second.begin() + 4), hex("00000000"));
+  EXPECT_EQ(second.size(), 56U);
+}
+
+// With the marker before the header, later ones point to ULPDU_Length, not to that marker.
+TEST(Fpdu, MarkersPointToTheLengthField) {
+  const Octets fpdu = built(1024, Octets(1000, 0x33), true);
+  EXPECT_EQ(Octets(fpdu.begin(), fpdu.begin() + 6), hex("00000000 03e8"));
+  EXPECT_EQ(Octets(fpdu.begin() + 512, fpdu.begin() + 516), hex("000001fc"));
+}
+
+// Every place that a marker can have in an FPDU, before its header, in it, in the payload, before
+// the CRC and behind it; with one marker, with several and with none; at the wrap of the offset.
+TEST(Fpdu, EveryMarkerPosition) {
+  for (const u32 base : {0U, 0x7ffffe00U, 0xfffffc00U, 0xfffffe00U}) {
+    for (u32 off = base; off - base < 1024; off += 4) {
+      for (const u32 len : {2U, 14U, 15U, 18U, 19U, 42U, 46U, 128U, 500U, 501U, 502U, 503U, 506U,
+                            510U, 1010U, 1440U}) {
+        const Octets ulpdu = counting(len);
+        const Octets fpdu = built(off, ulpdu, true);
+        ASSERT_EQ(fpdu, specified(off, ulpdu, true)) << "off " << off << " len " << len;
+        ASSERT_TRUE(kw_markers_ok(fpdu.data(), off, static_cast<u32>(fpdu.size())));
+      }
     }
   }
+}
+
+TEST(Fpdu, LongestWithMarkers) {
+  for (const u32 off : {0U, 4U, 508U, 0xffffff00U}) {
+    for (const u32 len : {9000U, 64766U, 64768U}) {
+      const Octets ulpdu = counting(len);
+      const Octets fpdu = built(off, ulpdu, true);
+      ASSERT_EQ(fpdu, specified(off, ulpdu, true));
+      EXPECT_TRUE(kw_markers_ok(fpdu.data(), off, static_cast<u32>(fpdu.size())));
+    }
+  }
+}
+
+// FPDUPTR has 16 bits; the markers of a ULPDU over 64768 octets can not all be right.
+TEST(Fpdu, PointerThatDoesNotFitIsNeverRight) {
+  const u32 len = kw_fpdu_len(65535);
+  const u32 span = kw_fpdu_span(4, len, true);
+  Octets fpdu(span);
+  EXPECT_EQ(kw_markers_insert(fpdu.data(), 4, len), span);
+  EXPECT_FALSE(kw_markers_ok(fpdu.data(), 4, span));
+}
+
+TEST(Fpdu, MarkersThatDisagreeAreFound) {
+  constexpr u32 kOff = 0x1000 - 100;
+  const Octets right = built(kOff, counting(1440), true);
+  const auto span = static_cast<u32>(right.size());
+  for (const u32 at : {100U, 612U, 1124U}) {
+    for (u32 bit = 0; bit < 32; bit++) {
+      Octets wrong = right;
+      wrong[at + bit / 8] = static_cast<u8>(wrong[at + bit / 8] ^ 0x80 >> bit % 8);
+      // The reserved half and the low two bits of the pointer are ignored.
+      EXPECT_EQ(kw_markers_ok(wrong.data(), kOff, span), bit < 16 || bit >= 30) << at << " " << bit;
+    }
+  }
+  // No octet of payload is taken for a marker.
+  Octets other = right;
+  for (u32 i = 0; i < span; i++) {
+    if ((kOff + i) % 512 >= KW_MARKER_LEN) other[i] = static_cast<u8>(~other[i]);
+  }
+  EXPECT_TRUE(kw_markers_ok(other.data(), kOff, span));
+  // The lengths say something else than the markers.
+  EXPECT_FALSE(kw_markers_ok(right.data() + 4, kOff + 4, span - 4));
+}
+
+TEST(Fpdu, NoMarkerNothingToDisagree) {
+  const Octets fpdu = built(4, Octets(46, 0xff), true);
+  ASSERT_EQ(fpdu.size(), 52U);
+  EXPECT_TRUE(kw_markers_ok(fpdu.data(), 4, 52));
 }
 
 TEST(Fpdu, PadAndLength) {
@@ -105,78 +199,6 @@ TEST(Fpdu, PadAndLength) {
   EXPECT_EQ(kw_fpdu_len(42), 48U);
   EXPECT_EQ(kw_fpdu_len(65535), 65544U);
   for (u32 len = 0; len < 4096; len++) EXPECT_EQ(kw_fpdu_len(len) % 4, 0U) << len;
-}
-
-struct MulpduCase {
-  u32 emss;
-  u32 plain;
-  u32 marked;
-};
-
-// Worked by hand from EMSS - (6 + EMSS mod 4), and with 4 * ceil(EMSS / 512) less.
-constexpr MulpduCase kMulpdu[] = {
-    {0, 128, 128},
-    {1, 128, 128},
-    {127, 128, 128},
-    {128, 128, 128},
-    {134, 128, 128},
-    {136, 130, 128},
-    {137, 130, 128},
-    {138, 130, 128},
-    {140, 134, 130},
-    {511, 502, 498},
-    {512, 506, 502},
-    {513, 506, 498},
-    {516, 510, 502},
-    {536, 530, 522},
-    {1024, 1018, 1010},
-    {1028, 1022, 1010},
-    {1220, 1214, 1202},
-    {1440, 1434, 1422},
-    {1447, 1438, 1426},
-    {1448, 1442, 1430},
-    {1449, 1442, 1430},
-    {1450, 1442, 1430},
-    {1451, 1442, 1430},
-    {1460, 1454, 1442},
-    {8948, 8942, 8870},
-    {8960, 8954, 8882},
-    {64767, 64758, 64250},
-    {64774, 64766, 64258},
-    {64776, 64768, 64262},
-    {65280, 64768, 64762},
-    {65284, 64768, 64766},
-    {65288, 64768, 64768},
-    {65483, 64768, 64768},
-    {65535, 64768, 64768},
-    {0x7fffffff, 64768, 64768},
-    {0xffffffff, 64768, 64768},
-};
-
-TEST(Mulpdu, Table) {
-  for (const auto& c : kMulpdu) {
-    EXPECT_EQ(kw_mulpdu(c.emss, false), c.plain) << "EMSS " << c.emss;
-    EXPECT_EQ(kw_mulpdu(c.emss, true), c.marked) << "EMSS " << c.emss << " with markers";
-  }
-}
-
-TEST(Mulpdu, FillsTheSegmentAndNeverOverflowsIt) {
-  for (u32 emss = 144; emss <= 64768; emss++) {
-    const u32 plain = kw_fpdu_len(kw_mulpdu(emss, false));
-    ASSERT_LE(plain, emss);
-    ASSERT_GT(plain + 4, emss);
-  }
-}
-
-// Wherever in the stream an FPDU of that size begins, its markers find room.
-TEST(Mulpdu, FitsWithMarkersAtEveryOffset) {
-  for (u32 emss : {144U, 512U, 513U, 536U, 1024U, 1220U, 1448U, 1460U, 8948U, 65483U}) {
-    const u32 len = kw_fpdu_len(kw_mulpdu(emss, true));
-    for (u32 off = 0; off < KW_MARKER_INTERVAL; off += 4) {
-      ASSERT_LE(len + KW_MARKER_LEN * kw_markers_in(off, len), emss)
-          << "EMSS " << emss << " offset " << off;
-    }
-  }
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "octets.h"
-#include "wire/mpa.h"
+#include "wire/fpdu.h"
 
 namespace kiwarp::test {
 namespace {
@@ -20,6 +20,16 @@ TEST(Marker, DistanceAcrossTheWrapOfTheOffset) {
   EXPECT_EQ(kw_marker_dist(0xffffffff), 1U);
   EXPECT_EQ(kw_marker_dist(0xfffffe04), 508U);
   EXPECT_EQ(kw_marker_dist(0xfffffe00), 0U);
+}
+
+TEST(Marker, PointerCountsFromTheLengthField) {
+  EXPECT_EQ(kw_marker_ptr(0, 0), 0U);
+  EXPECT_EQ(kw_marker_ptr(0, 512), 508U);
+  EXPECT_EQ(kw_marker_ptr(4, 508), 508U);
+  EXPECT_EQ(kw_marker_ptr(0x1ec, 0x14), 0x14U);
+  EXPECT_EQ(kw_marker_ptr(0xfffffe00, 0), 0U);
+  EXPECT_EQ(kw_marker_ptr(0xfffffe00, 512), 508U);
+  EXPECT_EQ(kw_marker_ptr(0xfffffffc, 4), 4U);
 }
 
 TEST(Marker, Writes) {
