@@ -7,6 +7,7 @@
 
 #include "stream/cursor.h"
 #include "wire/crc.h"
+#include "wire/fpdu.h"
 
 /*
  * The next piece of the head skb: its parts are the skb itself and the skbs
@@ -73,6 +74,77 @@ static bool kw_cursor_next_page(struct kw_cursor *c)
 	return true;
 }
 
+/* Go on to the next skb, and say how much of it the one before has brought. */
+static bool kw_cursor_next_skb(struct kw_cursor *c, u32 *repeated)
+{
+	u32 seq = TCP_SKB_CB(c->head)->end_seq;
+	struct sk_buff *skb = skb_peek_next(c->head, c->queue);
+
+	if (!skb || !skb_frags_readable(skb))
+		return false;
+	/* A retransmission may overlap what is queued before it. */
+	*repeated = seq - TCP_SKB_CB(skb)->seq;
+	kw_cursor_enter(c, skb);
+	return true;
+}
+
+static bool kw_cursor_next_run(struct kw_cursor *c)
+{
+	u32 repeated = 0;
+
+	if (!c->head)
+		return kw_cursor_next_page(c);
+	for (;;) {
+		if (!kw_cursor_piece(c, &c->p, &c->left)) {
+			if (!kw_cursor_next_skb(c, &repeated))
+				return false;
+		} else if (repeated >= c->left) {
+			repeated -= c->left;
+		} else {
+			break;
+		}
+	}
+	c->p += repeated;
+	c->left -= repeated;
+	kw_cursor_extend(c);
+	return true;
+}
+
+/* End the run where the next marker begins. */
+static void kw_cursor_split(struct kw_cursor *c)
+{
+	if (c->left > c->dist) {
+		c->behind = c->left - c->dist;
+		c->left = c->dist;
+		c->dist = 0;
+	} else {
+		c->behind = 0;
+		c->dist -= c->left;
+	}
+}
+
+/* The same for a cursor that steps over markers. One can be split by runs. */
+static bool kw_cursor_next_marked(struct kw_cursor *c)
+{
+	u32 skip = c->dist ? 0 : KW_MARKER_LEN;
+
+	c->left = c->behind;
+	while (!c->left || skip) {
+		u32 n;
+
+		if (!c->left && !kw_cursor_next_run(c))
+			return false;
+		n = min(skip, c->left);
+		c->p += n;
+		c->left -= n;
+		skip -= n;
+	}
+	if (!c->dist)
+		c->dist = KW_MARKER_INTERVAL - KW_MARKER_LEN;
+	kw_cursor_split(c);
+	return true;
+}
+
 /**
  * kw_cursor_next() - go on to the next run of contiguous octets
  * @c: cursor whose run is used up
@@ -82,29 +154,22 @@ static bool kw_cursor_next_page(struct kw_cursor *c)
  */
 bool kw_cursor_next(struct kw_cursor *c)
 {
-	if (!c->head)
-		return kw_cursor_next_page(c);
+	return c->markers ? kw_cursor_next_marked(c) : kw_cursor_next_run(c);
+}
 
-	while (!kw_cursor_piece(c, &c->p, &c->left)) {
-		u32 seq = TCP_SKB_CB(c->head)->end_seq;
-		struct sk_buff *skb = skb_peek_next(c->head, c->queue);
-		u32 off;
-
-		if (!skb || !skb_frags_readable(skb))
-			return false;
-		kw_cursor_enter(c, skb);
-		/* A retransmission may overlap what is queued before it. */
-		off = seq - TCP_SKB_CB(skb)->seq;
-		if (off) {
-			c->left = 0;
-			if (off < skb->len)
-				return kw_cursor_skip(c, off) &&
-				       (c->left || kw_cursor_next(c));
-			c->part = NULL;
-		}
-	}
-	kw_cursor_extend(c);
-	return true;
+/**
+ * kw_cursor_skip_markers() - from here on, read what is between markers
+ * @c: cursor
+ * @dist: octets from its position to the next marker
+ *
+ * Runs end where a marker begins, so that whoever reads does so at the same
+ * cost as without.
+ */
+void kw_cursor_skip_markers(struct kw_cursor *c, u32 dist)
+{
+	c->markers = true;
+	c->dist = dist;
+	kw_cursor_split(c);
 }
 
 /**

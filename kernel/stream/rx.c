@@ -21,6 +21,17 @@ static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
 	atomic64_add(n, &s->counters[c]);
 }
 
+static bool kw_rx_crc_ok_split(const struct kw_cursor *at, u32 len)
+{
+	struct kw_cursor c = *at;
+	u8 field[KW_MPA_CRC_LEN];
+	u32 crc = KW_CRC_SEED;
+
+	return kw_cursor_crc(&c, len, &crc) &&
+	       kw_cursor_copy(&c, field, KW_MPA_CRC_LEN) &&
+	       kw_crc_get(field) == crc;
+}
+
 /*
  * The trailer: CRC32C over everything before it. The CRC field is there but
  * means nothing when neither side asked for it.
@@ -28,16 +39,10 @@ static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
 static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 {
 	u32 len = fpdu_len - KW_MPA_CRC_LEN;
-	u32 crc = KW_CRC_SEED;
-	u8 field[KW_MPA_CRC_LEN];
-	struct kw_cursor c;
 
-	if (at->left >= fpdu_len)
-		return kw_crc_get(at->p + len) == kw_crc32c(crc, at->p, len);
-	c = *at;
-	return kw_cursor_crc(&c, len, &crc) &&
-	       kw_cursor_copy(&c, field, KW_MPA_CRC_LEN) &&
-	       kw_crc_get(field) == crc;
+	if (at->left < fpdu_len)
+		return kw_rx_crc_ok_split(at, len);
+	return kw_crc_get(at->p + len) == kw_crc32c(KW_CRC_SEED, at->p, len);
 }
 
 /* What a header says by itself is checked here, before anything is believed. */
@@ -59,57 +64,157 @@ static int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
 }
 
 /*
+ * Cursors are variables of functions that are called only where they are
+ * needed: the kernel has every variable cleared when its function begins.
+ */
+static bool kw_rx_peek_split(const struct kw_stream *s,
+			     const struct kw_cursor *at, u8 *raw)
+{
+	struct kw_cursor c = *at;
+
+	if (s->p.rx_markers)
+		kw_cursor_skip_markers(&c, kw_marker_dist(s->rx.stream_off));
+	if (!kw_cursor_copy(&c, raw, KW_MPA_HDR_LEN))
+		return false;
+	kw_cursor_copy(&c, raw + KW_MPA_HDR_LEN,
+		       KW_RX_RAW_LEN - KW_MPA_HDR_LEN);
+	return true;
+}
+
+static bool kw_rx_markers_ok_split(const struct kw_cursor *at, u32 off, u32 span)
+{
+	u32 pos = kw_marker_dist(off), run = pos;
+	struct kw_cursor c = *at;
+	u8 marker[KW_MARKER_LEN];
+
+	for (; pos < span; pos += KW_MARKER_INTERVAL) {
+		if (!kw_cursor_skip(&c, run) ||
+		    !kw_cursor_copy(&c, marker, KW_MARKER_LEN) ||
+		    kw_marker_get(marker) != kw_marker_ptr(off, pos))
+			return false;
+		run = KW_MARKER_INTERVAL - KW_MARKER_LEN;
+	}
+	return true;
+}
+
+/* Do the markers agree with where the lengths say that this FPDU begins? */
+static bool kw_rx_markers_ok(const struct kw_stream *s,
+			     const struct kw_cursor *at, u32 span)
+{
+	if (at->left < span)
+		return kw_rx_markers_ok_split(at, s->rx.stream_off, span);
+	return kw_markers_ok(at->p, s->rx.stream_off, span);
+}
+
+/*
+ * What follows is compiled twice, so that streams without markers, which are
+ * the most, pay for a single question.
+ */
+
+/*
+ * The MPA length and the DDP header, without markers. Only the length must
+ * have been received; if not all of the rest has, the FPDU is not complete.
+ */
+static __always_inline bool kw_rx_peek(const struct kw_stream *s,
+				       const struct kw_cursor *at, u8 *raw,
+				       const bool marked)
+{
+	if (marked || at->left < KW_RX_RAW_LEN)
+		return kw_rx_peek_split(s, at, raw);
+	memcpy(raw, at->p, KW_RX_RAW_LEN);
+	return true;
+}
+
+/* Give the segment to its handler, with a cursor at its payload. */
+static __always_inline int kw_rx_deliver(struct kw_stream *s,
+					 const struct kw_cursor *at,
+					 struct kw_segment *seg, u32 ulpdu_len,
+					 const bool marked)
+{
+	struct kw_cursor c = *at;
+
+	if (marked)
+		kw_cursor_skip_markers(&c, kw_marker_dist(s->rx.stream_off));
+	kw_cursor_skip(&c, KW_MPA_HDR_LEN + ulpdu_len - seg->len);
+	return kw_rx_segment(s, seg, &c);
+}
+
+/* Checks of a complete FPDU, in the order of RFC 5044 section 8. */
+static __always_inline int kw_rx_check(const struct kw_stream *s,
+				       const struct kw_cursor *c, u32 span,
+				       struct kw_segment *seg,
+				       const bool marked)
+{
+	u32 ulpdu_len = get_unaligned_be16(seg->raw);
+
+	if (s->p.crc && !kw_rx_crc_ok(c, span))
+		return KW_RX_TERM(KW_TERM_MPA_CRC);
+	if (marked && !kw_rx_markers_ok(s, c, span))
+		return KW_RX_TERM(KW_TERM_MPA_MARKER);
+	if (ulpdu_len < KW_DDP_CTRL_LEN)
+		return KW_RX_TERM(KW_TERM_MPA_MARKER);
+	return kw_rx_header(seg, ulpdu_len);
+}
+
+/*
  * Handle the FPDU at the cursor, of which avail octets have been received.
  * When not all of it is there, used is 0 and s->rx.need says what is; else
- * used is its length and the cursor moves past it. Returns as kw_rx_segment().
+ * used is what it takes and the cursor moves past it. Returns as
+ * kw_rx_segment().
  */
-static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
-		      u32 *used, struct kw_segment *seg)
+static __always_inline int kw_rx_fpdu_as(struct kw_stream *s,
+					 struct kw_cursor *c, u32 avail,
+					 u32 *used, struct kw_segment *seg,
+					 const bool marked)
 {
-	u32 ulpdu_len, fpdu_len, raw_len;
-	struct kw_cursor start;
+	u32 head_len = KW_MPA_HDR_LEN, ulpdu_len, span;
 	int rv;
 
 	*used = 0;
-	if (avail < KW_MPA_HDR_LEN) {
-		s->rx.need = KW_MPA_HDR_LEN;
+	/* A marker that stands between FPDUs precedes the length. */
+	if (marked && !kw_marker_dist(s->rx.stream_off))
+		head_len += KW_MARKER_LEN;
+	if (avail < head_len) {
+		s->rx.need = head_len;
 		return 0;
 	}
 	if (!c->left)
 		kw_cursor_next(c);
-	if (c->left >= sizeof(seg->raw)) {
-		memcpy(seg->raw, c->p, sizeof(seg->raw));
-	} else {
-		start = *c;
-		raw_len = min_t(u32, avail, sizeof(seg->raw));
-		if (!kw_cursor_copy(&start, seg->raw, raw_len))
-			return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
-	}
+	if (!kw_rx_peek(s, c, seg->raw, marked))
+		return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
 	ulpdu_len = get_unaligned_be16(seg->raw);
-	fpdu_len = kw_fpdu_len(ulpdu_len);
-	if (avail < fpdu_len) {
-		s->rx.need = fpdu_len;
+	span = kw_fpdu_span(s->rx.stream_off, kw_fpdu_len(ulpdu_len), marked);
+	if (avail < span) {
+		s->rx.need = span;
 		return 0;
 	}
-	*used = fpdu_len;
+	*used = span;
 	kw_rx_count(s, KW_CNT_RX_FPDUS, 1);
-
-	if (s->p.crc && !kw_rx_crc_ok(c, fpdu_len)) {
-		kw_rx_count(s, KW_CNT_RX_CRC_ERRORS, 1);
-		return KW_RX_TERM(KW_TERM_MPA_CRC);
-	}
-	if (ulpdu_len < KW_DDP_CTRL_LEN)
-		return KW_RX_TERM(KW_TERM_MPA_MARKER);
-	rv = kw_rx_header(seg, ulpdu_len);
+	rv = kw_rx_check(s, c, span, seg, marked);
 	if (rv)
 		return rv;
-
-	start = *c;
-	kw_cursor_skip(&start, KW_MPA_HDR_LEN + ulpdu_len - seg->len);
-	rv = kw_rx_segment(s, seg, &start);
-	if (!rv)
-		kw_cursor_skip(c, fpdu_len);
+	rv = kw_rx_deliver(s, c, seg, ulpdu_len, marked);
+	if (!rv) {
+		kw_cursor_skip(c, span);
+		if (marked)
+			s->rx.stream_off += span;
+	}
 	return rv;
+}
+
+static noinline int kw_rx_fpdu_marked(struct kw_stream *s, struct kw_cursor *c,
+				      u32 avail, u32 *used,
+				      struct kw_segment *seg)
+{
+	return kw_rx_fpdu_as(s, c, avail, used, seg, true);
+}
+
+static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		      u32 *used, struct kw_segment *seg)
+{
+	if (s->p.rx_markers)
+		return kw_rx_fpdu_marked(s, c, avail, used, seg);
+	return kw_rx_fpdu_as(s, c, avail, used, seg, false);
 }
 
 /* What the owner is told, and the counter, of an error in what the peer sent. */
@@ -118,6 +223,8 @@ static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
 	struct kw_term t;
 
 	kw_term_set_code(&t, code);
+	if (code == KW_TERM_MPA_CRC)
+		kw_rx_count(s, KW_CNT_RX_CRC_ERRORS, 1);
 	if (code == KW_TERM_MPA_MARKER)
 		kw_rx_count(s, KW_CNT_RX_MARKER_ERRORS, 1);
 	if (t.layer == KW_TERM_LAYER_LLP)

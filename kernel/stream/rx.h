@@ -14,6 +14,8 @@
 #define KW_RX_TERM(code)	(0x10000 | (code))
 #define KW_RX_STOP		0x20000
 
+#define KW_RX_RAW_LEN	(KW_MPA_HDR_LEN + KW_DDP_HDR_MAX)
+
 /**
  * struct kw_segment - a DDP segment whose FPDU is complete and checked
  * @ddp: parsed header
@@ -26,7 +28,7 @@ struct kw_segment {
 	struct kw_ddp_hdr ddp;
 	u8 op;
 	u32 len;
-	u8 raw[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
+	u8 raw[KW_RX_RAW_LEN];
 	const u8 *read_req;
 };
 

@@ -9,7 +9,12 @@
 
 #include "stream/rx.h"
 
-#define KW_STAGE_PAGES	DIV_ROUND_UP(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN, PAGE_SIZE)
+/* Length, the longest ULPDU, pad and CRC; and a marker in each 508 of these. */
+#define KW_STAGE_FPDU	(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN)
+#define KW_STAGE_MARKERS						\
+	DIV_ROUND_UP(KW_STAGE_FPDU, KW_MARKER_INTERVAL - KW_MARKER_LEN)
+#define KW_STAGE_PAGES							\
+	DIV_ROUND_UP(KW_STAGE_FPDU + KW_STAGE_MARKERS * KW_MARKER_LEN, PAGE_SIZE)
 
 /**
  * kw_stage_needed() - whether an incomplete FPDU has to leave the socket
@@ -24,8 +29,11 @@ bool kw_stage_needed(struct kw_stream *s, u32 need)
 	struct sock *sk = s->sock->sk;
 	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
 
-	/* Half of the buffer is for overhead (tcp_adv_win_scale). */
-	return need > KW_MPA_HDR_LEN &&
+	/*
+	 * With no more than a marker and the length, the FPDU's own is not known.
+	 * Half of the buffer is for overhead (tcp_adv_win_scale).
+	 */
+	return need > KW_MARKER_LEN + KW_MPA_HDR_LEN &&
 	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2);
 }
 

@@ -142,6 +142,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->rx.read_msn = 1;
 	atomic_set(&s->tx.token, 0);
 	s->tx.out_len = 0;
+	s->tx.stream_off = 0;
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
 	s->tx.term_pending = false;

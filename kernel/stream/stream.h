@@ -153,6 +153,7 @@ struct kw_orq_entry {
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
  * @partial: the last segment received was not the last of its message
+ * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
  * @send_msn: next MSN expected on queue 0
  * @read_msn: next MSN expected on queue 1
  * @recv_open: a Send is being received into @recv
@@ -177,6 +178,7 @@ struct kw_rx {
 	bool started;
 	bool partial;
 	u32 need;
+	u32 stream_off;
 	u32 send_msn;
 	u32 read_msn;
 	bool recv_open;
@@ -211,6 +213,7 @@ enum kw_tx_msg {
  * @out: octets of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment
+ * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
  * @msg: kind of the message being sent
  * @off: octets of it framed so far
  * @pos: position in the WQE's SGEs
@@ -231,6 +234,7 @@ struct kw_tx {
 	struct page_frag frag;
 	u32 out;
 	u32 out_len;
+	u32 stream_off;
 	bool out_eor;
 	u8 msg;
 	bool held;

@@ -18,9 +18,8 @@
 #include "stream/tx.h"
 
 /*
- * What a page block must still have to be built in: room for an FPDU of the
- * EMSS, within these limits. The EMSS can be as small as 48 (a removed
- * interface leaves such a route), but no FPDU is cut below KW_TX_ROOM_MIN.
+ * What a page block must still have to be built in: room for the longest FPDU,
+ * within these limits. A page gives KW_CUT_BLOCK_MIN of it, which is enough.
  */
 #define KW_TX_FRAG_MIN	512
 #define KW_TX_FRAG_MAX	4096
@@ -85,25 +84,27 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 {
 	struct sock *sk = s->sock->sk;
 	struct kw_tx *tx = &s->tx;
+	/* TCP changes it with the path's MTU and the peer's MSS. */
+	u32 emss = tcp_sk(sk)->mss_cache;
+	struct kw_chunk ch = {
+		.cut.off = tx->stream_off,
+		.cut.markers = s->p.tx_markers,
+	};
 	u32 start, want, fpdus = 0;
-	struct kw_chunk ch;
 
-	want = clamp_t(u32, tcp_sk(sk)->mss_cache + 64, KW_TX_FRAG_MIN,
-		       KW_TX_FRAG_MAX);
+	kw_cut_bound(&ch.cut, emss, s->p.fpdu_max, s->p.large_fpdu);
+	ch.cut.room = kw_tx_room(sk, emss);
+	if (kw_cut_is_tight(&ch.cut)) {
+		/* Too little for an FPDU: let the segment end where it is. */
+		TCP_SKB_CB(tcp_write_queue_tail(sk))->eor = 1;
+		ch.cut.room = emss;
+	}
+	want = clamp_t(u32, ch.cut.limit + 64, KW_TX_FRAG_MIN, KW_TX_FRAG_MAX);
 	if (!skb_page_frag_refill(want, &tx->frag, GFP_ATOMIC | __GFP_NOWARN))
 		return false;
 	start = tx->frag.offset;
-	ch = (struct kw_chunk){
-		.p = page_address(tx->frag.page) + start,
-		.left = (tx->frag.size - start) & ~3u,
-		.mss = tcp_sk(sk)->mss_cache,
-	};
-	ch.room = kw_tx_room(sk, ch.mss);
-	if (ch.room < KW_TX_ROOM_MIN && ch.room != ch.mss) {
-		/* Too little for an FPDU: let the segment end where it is. */
-		TCP_SKB_CB(tcp_write_queue_tail(sk))->eor = 1;
-		ch.room = ch.mss;
-	}
+	ch.p = page_address(tx->frag.page) + start;
+	ch.left = (tx->frag.size - start) & ~3u;
 	while (!ch.full && kw_tx_frame(s, &ch))
 		fpdus++;
 	*full = ch.full;
@@ -113,6 +114,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	tx->out = start;
 	tx->out_len = ch.p - ((u8 *)page_address(tx->frag.page) + start);
 	tx->out_eor = ch.eor;
+	tx->stream_off = ch.cut.off;
 	/* Aligned, so that the next chunk's FPDUs are. */
 	tx->frag.offset = start + tx->out_len;
 	return true;

@@ -5,26 +5,18 @@
 
 #include "stream/stream.h"
 
-/*
- * The rest of a TCP segment is left empty when it is smaller than an FPDU of
- * the smallest MULPDU (RFC 5044: at least 128), with length and CRC.
- */
-#define KW_TX_ROOM_MIN	(KW_MULPDU_MIN + KW_MPA_HDR_LEN + KW_MPA_CRC_LEN)
-
 /**
  * struct kw_chunk - room that FPDUs are built in
- * @p: next free octet
+ * @p: where the next FPDU begins
  * @left: free octets
- * @mss: current EMSS
- * @room: octets left in the TCP segment that @p falls into
+ * @cut: where in the stream @p is
  * @full: nothing more fits; the caller sends and starts a new chunk
  * @eor: the chunk has to end its TCP segment
  */
 struct kw_chunk {
 	u8 *p;
 	u32 left;
-	u32 mss;
-	u32 room;
+	struct kw_cut cut;
 	bool full;
 	bool eor;
 };

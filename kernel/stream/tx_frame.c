@@ -19,87 +19,73 @@ static const u8 kw_send_ops[2][2] = {
 	{ KW_RDMAP_SEND_INV, KW_RDMAP_SEND_SE_INV },
 };
 
-/* An FPDU costs this much besides payload and header. */
-#define KW_FPDU_OVERHEAD	(KW_MPA_HDR_LEN + KW_MPA_CRC_LEN)
-
-/* Append length, pad and CRC to the ULPDU that stands at ch->p + 2. */
-static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
-			   u32 ulpdu_len)
-{
-	u32 pad = kw_fpdu_pad(ulpdu_len);
-	u32 crc_off = KW_MPA_HDR_LEN + ulpdu_len + pad;
-	u32 len = crc_off + KW_MPA_CRC_LEN;
-
-	put_unaligned_be16(ulpdu_len, ch->p);
-	memset(ch->p + KW_MPA_HDR_LEN + ulpdu_len, 0, pad);
-	if (s->p.crc)
-		kw_crc_put(ch->p + crc_off,
-			   kw_crc32c(KW_CRC_SEED, ch->p, crc_off));
-	else
-		memset(ch->p + crc_off, 0, KW_MPA_CRC_LEN);
-	ch->p += len;
-	ch->left -= len;
-	ch->room = len < ch->room ? ch->room - len : ch->mss;
-}
-
 /*
  * How many octets of payload the next FPDU carries, or -1 if it does not fit
- * into the chunk. Preferably the FPDU ends with its TCP segment; where the
- * rest of the segment is too small to be of use, the chunk ends here and its
- * end becomes a segment's end.
+ * into the chunk.
  */
 static int kw_fpdu_payload(struct kw_chunk *ch, u32 hdr_len, u32 want)
 {
-	u32 overhead = KW_FPDU_OVERHEAD + hdr_len;
-	u32 whole, fit;
+	int n = kw_cut_payload(&ch->cut, ch->left, hdr_len, want);
 
-	/* A message may have 2^32-1 octets: not to overflow with headers. */
-	want = min_t(u32, want, KW_MULPDU_MAX - hdr_len);
-	whole = kw_fpdu_len(hdr_len + want);
-	if (whole <= ch->room && whole <= ch->left)
-		return want;
-	if (ch->room < KW_TX_ROOM_MIN) {
-		if (ch->room != ch->mss) {
-			ch->full = true;
-			ch->eor = true;
-			return -1;
-		}
-		/* An EMSS under the minimum: such FPDUs span segments. */
-		fit = KW_TX_ROOM_MIN;
-	} else {
-		fit = ch->room & ~3u;
-	}
-	if (fit > KW_MULPDU_MAX + KW_FPDU_OVERHEAD)
-		fit = KW_MULPDU_MAX + KW_FPDU_OVERHEAD;
-	if (fit > ch->left) {
-		/*
-		 * FPDUs are contiguous in the block. Wait for a new block,
-		 * unless a whole one is no larger than what is left.
-		 */
-		if (ch->left < PAGE_SIZE - 64) {
-			ch->full = true;
-			return -1;
-		}
-		fit = ch->left;
-	}
-	if (whole <= fit)
-		return want;
-	return (fit - overhead) & ~3u;
+	if (n >= 0)
+		return n;
+	ch->full = true;
+	ch->eor = n == KW_CUT_SEGMENT;
+	return -1;
+}
+
+/* The same for a ULPDU that is not divided: does it fit? */
+static bool kw_fpdu_fits(struct kw_chunk *ch, u32 ulpdu_len)
+{
+	return !kw_fpdu_payload(ch, ulpdu_len, 0);
+}
+
+/* Where the ULPDU is to be put: behind room for the FPDU's markers. */
+static u8 *kw_fpdu_ulpdu(const struct kw_chunk *ch, u32 ulpdu_len)
+{
+	u8 *p = ch->p + KW_MPA_HDR_LEN;
+
+	if (!ch->cut.markers)
+		return p;
+	return p + KW_MARKER_LEN * kw_markers_in(ch->cut.off,
+						 kw_fpdu_len(ulpdu_len));
+}
+
+/* Around a ULPDU, which stands where kw_fpdu_ulpdu() said. */
+static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
+			   u8 *ulpdu, u32 ulpdu_len)
+{
+	u32 pad = kw_fpdu_pad(ulpdu_len);
+	u32 len = KW_MPA_HDR_LEN + ulpdu_len + pad + KW_MPA_CRC_LEN;
+	u8 *crc;
+
+	put_unaligned_be16(ulpdu_len, ulpdu - KW_MPA_HDR_LEN);
+	memset(ulpdu + ulpdu_len, 0, pad);
+	if (ch->cut.markers)
+		len = kw_markers_insert(ch->p, ch->cut.off, len);
+	crc = ch->p + len - KW_MPA_CRC_LEN;
+	if (s->p.crc)
+		kw_crc_put(crc, kw_crc32c(KW_CRC_SEED, ch->p, crc - ch->p));
+	else
+		memset(crc, 0, KW_MPA_CRC_LEN);
+	ch->p += len;
+	ch->left -= len;
+	kw_cut_advance(&ch->cut, len);
 }
 
 static bool kw_frame_term(struct kw_stream *s, struct kw_chunk *ch)
 {
-	u8 *p = ch->p + KW_MPA_HDR_LEN;
-	u32 len;
+	u8 body[KW_TERM_MAX_LEN];
+	u32 len = kw_term_build(body, &s->tx.term);
+	u8 *p;
 
-	if (ch->left < kw_fpdu_len(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN)) {
-		ch->full = true;
+	if (!kw_fpdu_fits(ch, KW_DDP_UNTAGGED_LEN + len))
 		return false;
-	}
+	p = kw_fpdu_ulpdu(ch, KW_DDP_UNTAGGED_LEN + len);
 	kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_TERMINATE), 0,
 			    KW_QN_TERMINATE, 1, 0);
-	len = kw_term_build(p + KW_DDP_UNTAGGED_LEN, &s->tx.term);
-	kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN + len);
+	memcpy(p + KW_DDP_UNTAGGED_LEN, body, len);
+	kw_fpdu_finish(s, ch, p, KW_DDP_UNTAGGED_LEN + len);
 	s->tx.term_pending = false;
 	s->tx.term_sent = true;
 	atomic64_inc(&s->counters[KW_CNT_TERM_SENT]);
@@ -114,15 +100,16 @@ static void kw_orq_push(struct kw_stream *s, const struct kw_orq_entry *e)
 static bool kw_frame_read_req(struct kw_stream *s, struct kw_chunk *ch,
 			      const struct kw_read_req *req)
 {
-	u8 *p = ch->p + KW_MPA_HDR_LEN;
+	const u32 len = KW_DDP_UNTAGGED_LEN + KW_READ_REQ_LEN;
+	u8 *p;
 
-	if (kw_fpdu_payload(ch, KW_DDP_UNTAGGED_LEN, KW_READ_REQ_LEN) !=
-	    KW_READ_REQ_LEN)
+	if (!kw_fpdu_fits(ch, len))
 		return false;
+	p = kw_fpdu_ulpdu(ch, len);
 	kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
 			    KW_QN_READ_REQ, s->tx.read_msn++, 0);
 	kw_read_req_build(p + KW_DDP_UNTAGGED_LEN, req);
-	kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN + KW_READ_REQ_LEN);
+	kw_fpdu_finish(s, ch, p, len);
 	return true;
 }
 
@@ -131,12 +118,8 @@ static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
 {
 	const struct kw_orq_entry rtr = { .rtr = true };
 	const struct kw_read_req req = {};
-	u8 *p = ch->p + KW_MPA_HDR_LEN;
+	u8 *p;
 
-	if (ch->left < kw_fpdu_len(KW_DDP_UNTAGGED_LEN + KW_READ_REQ_LEN)) {
-		ch->full = true;
-		return false;
-	}
 	switch (s->p.rtr) {
 	case KW_RTR_READ:
 		if (!kw_frame_read_req(s, ch, &req))
@@ -144,13 +127,19 @@ static bool kw_frame_rtr(struct kw_stream *s, struct kw_chunk *ch)
 		kw_orq_push(s, &rtr);
 		break;
 	case KW_RTR_SEND:
+		if (!kw_fpdu_fits(ch, KW_DDP_UNTAGGED_LEN))
+			return false;
+		p = kw_fpdu_ulpdu(ch, KW_DDP_UNTAGGED_LEN);
 		kw_ddp_put_untagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_SEND), 0,
 				    KW_QN_SEND, s->tx.send_msn++, 0);
-		kw_fpdu_finish(s, ch, KW_DDP_UNTAGGED_LEN);
+		kw_fpdu_finish(s, ch, p, KW_DDP_UNTAGGED_LEN);
 		break;
 	default:
+		if (!kw_fpdu_fits(ch, KW_DDP_TAGGED_LEN))
+			return false;
+		p = kw_fpdu_ulpdu(ch, KW_DDP_TAGGED_LEN);
 		kw_ddp_put_tagged(p, true, KW_RDMAP_CTRL(KW_RDMAP_WRITE), 0, 0);
-		kw_fpdu_finish(s, ch, KW_DDP_TAGGED_LEN);
+		kw_fpdu_finish(s, ch, p, KW_DDP_TAGGED_LEN);
 	}
 	s->tx.rtr_pending = false;
 	return true;
@@ -303,10 +292,9 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 	const struct kw_wqe *w = &s->tx.wqe;
 	bool write = w->opcode == KIWARP_OP_WRITE;
 	bool inv = w->opcode == KIWARP_OP_SEND_INV;
-	u8 *p = ch->p + KW_MPA_HDR_LEN;
 	u32 hdr_len, len;
 	bool last;
-	u8 op;
+	u8 op, *p;
 	int n;
 
 	if (kw_wqe_is_read(w))
@@ -317,6 +305,7 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 	if (n < 0)
 		return false;
 	len = n;
+	p = kw_fpdu_ulpdu(ch, hdr_len + len);
 	if (kw_wqe_gather(s, p + hdr_len, len)) {
 		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
 		return false;
@@ -331,7 +320,7 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 		kw_ddp_put_untagged(p, last, KW_RDMAP_CTRL(op),
 				    inv ? w->inv_stag : 0, KW_QN_SEND,
 				    s->tx.send_msn, s->tx.off);
-	kw_fpdu_finish(s, ch, hdr_len + len);
+	kw_fpdu_finish(s, ch, p, hdr_len + len);
 	s->tx.off += len;
 	if (last) {
 		if (!write)
@@ -371,14 +360,15 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 		.addr = r->src_to + s->tx.off, .lkey = r->src_stag,
 	};
 	struct kw_sg_pos pos = {};
-	u8 *p = ch->p + KW_MPA_HDR_LEN;
 	bool last;
+	u8 *p;
 	int n;
 
 	n = kw_fpdu_payload(ch, KW_DDP_TAGGED_LEN, r->size - s->tx.off);
 	if (n < 0)
 		return false;
 	src.length = n;
+	p = kw_fpdu_ulpdu(ch, KW_DDP_TAGGED_LEN + n);
 	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
 			  IB_ACCESS_REMOTE_READ)) {
 		kw_read_resp_fail(s, src.addr, n);
@@ -387,7 +377,7 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 	last = s->tx.off + n == r->size;
 	kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(KW_RDMAP_READ_RESP),
 			  r->sink_stag, r->sink_to + s->tx.off);
-	kw_fpdu_finish(s, ch, KW_DDP_TAGGED_LEN + n);
+	kw_fpdu_finish(s, ch, p, KW_DDP_TAGGED_LEN + n);
 	s->tx.off += n;
 	if (last) {
 		s->irq_head = (s->irq_head + 1) % s->p.ird;

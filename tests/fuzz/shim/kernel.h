@@ -38,6 +38,7 @@ void shim_broken(const char *file, int line, const char *what);
 	((type *)((char *)(p) - offsetof(type, member)))
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
+#define noinline __attribute__((__noinline__))
 #define U16_MAX 0xffffU
 #define U32_MAX 0xffffffffU
 #define U64_MAX (~0ULL)
