@@ -47,8 +47,8 @@ struct Config {
     initiator = (a & 2) != 0;
     raw = (a & 4) != 0;
     blocked = (a & 8) != 0;
-    rx_markers = false;
-    tx_markers = false;
+    rx_markers = (a & 0x10) != 0;
+    tx_markers = (a & 0x20) != 0;
     end = static_cast<End>(a >> 6);
     rtr = b & 3;
     sends = (b & 4) != 0;
