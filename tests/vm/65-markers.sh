@@ -1,0 +1,204 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Markers: both ways and one way, with every kind of traffic, every size, split anywhere; and
+# their place in the stream and their pointers as Wireshark's dissector reads them.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+verify=$TOP/build/host/tests/vm/kiwarp-verify
+port=18515
+seed=${SEED:-$RANDOM}
+PATIENCE=300
+
+ask() { # DEVICE SETTING 0|1
+	echo "$3" >"/sys/class/infiniband/$1/settings/$2"
+}
+
+markers() { # DA DB
+	check "markers are asked for: da $1, db $2" ask da markers "$1" && ask db markers "$2"
+}
+
+verifier() { # WHAT SERVER_NS CLIENT_NS ADDR ARG...
+	local what=$1 sns=$2 cns=$3 addr=$4
+	shift 4
+	port=$((port + 2))
+	seed=$((seed + 1))
+	pair "$what (seed $seed)" $port "$sns" "$cns" \
+		"$verify" --server "$addr" --port $port --wait event -- \
+		"$verify" --client "$addr" --port $port --wait event --seed $seed "$@"
+}
+
+set_mtu() {
+	ip -n a link set va mtu "$1"
+	ip -n b link set vb mtu "$1"
+}
+
+# What the interface sends is what a wire would carry, segment by segment.
+wire_segments() { # on|off: segments of more than one
+	ip netns exec a ethtool -K va tso "$1" gso "$1" gro "$1"
+	ip netns exec b ethtool -K vb tso "$1" gso "$1" gro "$1"
+}
+
+impair() {
+	tc -n a qdisc replace dev va root netem "$@" &&
+		tc -n b qdisc replace dev vb root netem "$@"
+}
+
+heal() {
+	tc -n a qdisc del dev va root
+	tc -n b qdisc del dev vb root
+}
+
+counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
+
+both_ways() {
+	local mtu
+	markers 1 1
+	verifier "IPv4" a b 10.1.0.1 --ops 3000
+	verifier "IPv6, 4 QPs" b a fd01::2 --ops 3000 --qps 4 --max-size 64k
+	verifier "short messages, deep queues" a b 10.1.0.1 --ops 3000 --qps 8 --depth 256 \
+		--max-size 4k
+	verifier "long messages" a b 10.1.0.1 --ops 100 --max-size 16m --qps 1
+	for mtu in 256 577 1499 9000; do
+		set_mtu $mtu
+		verifier "MTU $mtu" a b 10.1.0.1 --ops 1500 --max-size 32k
+	done
+	set_mtu 1500
+}
+
+one_way() {
+	markers 1 0
+	verifier "towards the server" a b 10.1.0.1 --ops 1500 --max-size 32k
+	verifier "towards the client" b a 10.1.0.2 --ops 1500 --max-size 32k
+	markers 1 1
+	check "CRC is not asked for" ask da crc 0 && ask db crc 0
+	verifier "without CRC" a b 10.1.0.1 --ops 1500 --max-size 32k
+	ask da crc 1
+	ask db crc 1
+}
+
+# A receive buffer smaller than an FPDU, and segments that end anywhere.
+odd_pieces() {
+	ip netns exec a sysctl -qw net.ipv4.tcp_rmem='4096 8192 16384'
+	ip netns exec b sysctl -qw net.ipv4.tcp_rmem='4096 8192 16384'
+	set_mtu 9000
+	verifier "receive buffers smaller than two FPDUs" a b 10.1.0.1 --ops 2000 --max-size 32k
+	set_mtu 1500
+	modprobe -q sch_netem || die "no netem"
+	wire_segments off
+	impair delay 1ms loss 0.5% duplicate 2% reorder 10%
+	verifier "packets lost, duplicated, reordered" a b 10.1.0.1 --ops 1500 --max-size 8k
+	heal
+	wire_segments on
+}
+
+perftest() { # PROGRAM ARG...
+	port=$((port + 2))
+	set -- "$@" -R -F -p $port
+	pair "$*" $port a b "$@" -- "$@" 10.1.0.1
+}
+
+# capture NAME COMMAND...: what va carries while the command runs, segment by segment.
+capture() {
+	local name=$1 tcpdump
+	shift
+	pcap=/dev/shm/$name.pcap
+	ip netns exec a tcpdump -Z root -i va -B 65536 -s 0 -w "$pcap" tcp 2>"$OUT/$name.tcpdump" &
+	tcpdump=$!
+	until_true 20 grep -q 'listening on' "$OUT/$name.tcpdump" || die "tcpdump does not start"
+	"$@"
+	# The kernel hands frames over in blocks: wait for the last before the end.
+	sleep 1
+	kill -INT $tcpdump
+	wait $tcpdump
+	check_says "$name: the capture lost nothing" '(^|[^0-9])0 packets dropped' \
+		cat "$OUT/$name.tcpdump"
+	cp "$pcap" "$OUT/"
+}
+
+# Every marker, pointer and CRC of mixed traffic, and where segments end.
+mixed_traffic() {
+	capture mix verifier "mix: the verifier" a b 10.1.0.1 --ops 500 --max-size 16k --qps 1
+	check_says "mix: markers, CRCs and segments are right" '2 directions, 0 of them wrong' \
+		"$TOP/tests/vm/stream_check.py" "$pcap" --markers
+	note "$(grep -m1 markers "$log")"
+}
+
+# Wireshark's dissector loses a marked stream when a segment holds more than one FPDU, which none
+# does of messages that are sent one at a time, and when a marker stands directly behind a CRC: it
+# takes that for a part of the FPDU before. So it reads the beginning of each stream.
+wireshark() {
+	local text=/dev/shm/text fields=/dev/shm/fields fpdus good
+	capture pingpong perftest ib_send_lat -e -s 20000 -n 40
+	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
+		-O iwarp_mpa >$text 2>/dev/null
+	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
+		-Y iwarp_mpa.ulpdulength -T fields -E separator=';' -e tcp.stream -e tcp.srcport \
+		-e iwarp_mpa.ulpdulength -e iwarp_mpa.marker_fpduptr >$fields 2>/dev/null
+	fpdus=$(awk -F';' '{n += split($3, x, ",")} END {print n + 0}' $fields)
+	good=$(grep -c 'Good CRC32' $text)
+	note "wireshark: $fpdus FPDUs, $good good CRCs, $(pointers $fields)"
+	check "wireshark: there are many FPDUs" test "$fpdus" -gt 50
+	check "wireshark: every CRC is good" test "$good" = "$fpdus"
+	check_says "wireshark: every marker agrees with the lengths" \
+		'^[0-9]{2,} markers, 0 wrong' pointers $fields
+}
+
+# The lengths that Wireshark reads give where FPDUs begin, and that, what their markers say.
+pointers() { # FIELDS
+	awk -F';' '
+		function fpdu(len,   first) {
+			for (first = 1; len > 0; len -= 4) {
+				if (at[d] % 512 == 0) {
+					want[d, ++wants[d]] = first ? 0 : at[d] - start
+					at[d] += 4
+				}
+				if (first) start = at[d]
+				first = 0
+				at[d] += 4
+			}
+		}
+		{
+			d = $1 "." $2
+			at[d] += 0
+			n = split($3, l, ",")
+			for (i = 1; i <= n; i++) fpdu(int((2 + l[i] + 3) / 4) * 4 + 4)
+			n = split($4, m, ",")
+			for (i = 1; i <= n; i++) got[d, ++gots[d]] = m[i]
+		}
+		END {
+			for (d in wants) {
+				total += wants[d]
+				wrong += wants[d] != gots[d]
+				for (i = 1; i <= wants[d]; i++) wrong += got[d, i] != want[d, i]
+			}
+			printf "%d markers, %d wrong\n", total, wrong
+		}' "$1"
+}
+
+captured() {
+	markers 1 1
+	wire_segments off
+	mixed_traffic
+	wireshark
+	wire_segments on
+}
+
+setup_pair
+captured
+both_ways
+one_way
+markers 1 1
+perftest ib_write_bw -s 65536 -n 200
+perftest ib_read_bw -e -s 65536 -n 200
+perftest ib_send_bw -e -s 65536 -n 201
+perftest ib_send_lat -e -s 64 -n 200
+perftest ib_write_lat -s 1000 -n 200
+odd_pieces
+for dev in da db; do
+	check "$dev saw no marker error" test "$(counter $dev rx_marker_errors)" = 0
+	check "$dev saw no CRC error" test "$(counter $dev rx_crc_errors)" = 0
+done
+teardown_pair
+finish
