@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""MPA revision 0: Start Keys, and the private data that may go before them in streaming mode."""
+import wire
+import peer as peers
+from cases_good import both_ways, pattern
+from cases_start import gone, unheard
+from harness import case, same
+from wire import FLAG_C, FLAG_R, START_KEY, start_frame
+
+PRIVATE_KEY = b"MPA private data"
+CUTS = ("whole", "octets")
+
+
+def start_key(flags=FLAG_C, rev=0):
+    return START_KEY + bytes((flags | rev,))
+
+
+def served(env):
+    return env.setting("mpa_rev_accept", "0 1 2")
+
+
+def private(data, flags=0):
+    return start_frame(PRIVATE_KEY, flags, 0, data)
+
+
+def recv_private(peer):
+    frame = peer.recv_start_frame()
+    same("private data's key and revision", (PRIVATE_KEY, 0), (frame.key, frame.rev))
+    return frame
+
+
+def ask(env, octets, cut="whole"):
+    """The peer's first frame, which the consumer hears of."""
+    peer = peers.connect(env.address, env.port, cut=cut)
+    link = env._new(peer, "responder")
+    peer.send_octets(octets)
+    link.request = env.subject.request(link.name)
+    env.receive(link)
+    env.receive(link)
+    return link
+
+
+def connecting(env, cut="whole", **options):
+    """Kiwarp begins to connect; nothing has been read from it."""
+    link = env._new(None, "initiator")
+    env.subject.do("prepare", link.name, env.own_address, env.listener.port)
+    env.receive(link)
+    env.receive(link)
+    same("rdma_connect", "0", env.subject.connect(link.name, **options))
+    link.peer = env.listener.accept(cut=cut)
+    return link
+
+
+def established(env, link, counter):
+    same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+    env.moved[counter] += 1
+    link.peer.fpdu_mode()
+    env.graceful(link, both_ways(env, link))
+
+
+for cut in CUTS:
+
+    @case(f"revision 0: Start Keys alone, Kiwarp is responder, cut: {cut}")
+    def _(env, cut=cut):
+        with served(env):
+            link = ask(env, start_key(), cut)
+        same("private data", b"", link.request.pd)
+        same("rdma_accept", "0", env.subject.accept(link.name))
+        same("Start Key", start_key(), link.peer.recv_exactly(16))
+        established(env, link, "conn_accepted")
+
+    @case(f"revision 0: private data both ways, Kiwarp is responder, cut: {cut}")
+    def _(env, cut=cut):
+        with served(env):
+            link = ask(env, private(pattern(99)), cut)
+        same("private data", pattern(99), link.request.pd)
+        same("rdma_accept", "0", env.subject.accept(link.name, pattern(44)))
+        answer = recv_private(link.peer)
+        same("answer", (0, pattern(44)), (answer.flags, answer.pd))
+        link.peer.send_octets(start_key())
+        same("Start Key", start_key(), link.peer.recv_exactly(16))
+        established(env, link, "conn_accepted")
+
+    @case(f"revision 0: Start Keys alone, Kiwarp is initiator, cut: {cut}")
+    def _(env, cut=cut):
+        with env.setting("mpa_rev", 0):
+            link = connecting(env, cut)
+        same("Start Key", start_key(), link.peer.recv_exactly(16))
+        link.peer.send_octets(start_key())
+        established(env, link, "conn_established")
+
+    @case(f"revision 0: private data both ways, Kiwarp is initiator, cut: {cut}")
+    def _(env, cut=cut):
+        with env.setting("mpa_rev", 0):
+            link = connecting(env, cut, pd=pattern(20))
+        same("private data", pattern(20), recv_private(link.peer).pd)
+        link.peer.send_octets(private(pattern(31)))
+        same("Start Key", start_key(), link.peer.recv_exactly(16))
+        link.peer.send_octets(start_key())
+        event = env.subject.event(link.name)
+        same("event", ("ESTABLISHED", pattern(31)), (event.kind, event.pd))
+        env.moved["conn_established"] += 1
+        link.peer.fpdu_mode()
+        env.graceful(link, both_ways(env, link))
+
+
+def bad(name, octets, counter="conn_bad_start", end=None):
+    @case(f"revision 0: {name}")
+    def _(env):
+        with served(env):
+            peer = peers.connect(env.address, env.port)
+            peer.send_octets(octets)
+            if end:
+                peer.fin()
+            gone(peer)
+            peer.close()
+        unheard(env)
+        env.moved[counter] += 1
+
+
+bad("last octet of the key", START_KEY[:-1] + b"f\x40")
+bad("Start Key with Rev 1", start_key(rev=1))
+bad("octets behind the Start Key", start_key() + b"x")
+bad("Start Key behind the private data at once", private(b"data") + start_key())
+bad("private data with Rev 1", start_frame(PRIVATE_KEY, 0, 1, b"data"))
+bad("513 octets of private data", private(bytes(513)))
+bad("FIN in the Start Key", start_key()[:9], "conn_reset", "fin")
+bad("FIN in the private data", private(b"data")[:-1], "conn_reset", "fin")
+
+
+@case("revision 0: not served unless a setting says so")
+def _(env):
+    for octets in (start_key(), private(b"data")):
+        peer = peers.connect(env.address, env.port)
+        peer.send_octets(octets)
+        gone(peer)
+        peer.close()
+        env.moved["conn_bad_start"] += 1
+    unheard(env)
+
+
+@case("revision 0: the consumer rejects, with private data")
+def _(env):
+    with served(env):
+        link = ask(env, private(b"please"))
+    env.subject.do("reject", link.name, b"no".hex())
+    frame = recv_private(link.peer)
+    same("answer", (FLAG_R, b"no"), (frame.flags, frame.pd))
+    gone(link.peer)
+    env.moved["conn_rejected"] += 1
+
+
+@case("revision 0: the peer rejects, with private data")
+def _(env):
+    with env.setting("mpa_rev", 0):
+        link = connecting(env, pd=b"please")
+    recv_private(link.peer)
+    link.peer.send_octets(private(b"no", FLAG_R))
+    event = env.subject.event(link.name)
+    same("event", ("REJECTED", b"no"), (event.kind, event.pd))
+    gone(link.peer)
+    env.moved["conn_refused"] += 1
+
+
+@case("revision 0: a wrong Start Key for an answer")
+def _(env):
+    with env.setting("mpa_rev", 0):
+        link = connecting(env)
+    same("Start Key", start_key(), link.peer.recv_exactly(16))
+    link.peer.send_octets(start_key(rev=2))
+    gone(link.peer)
+    env.connect_failed(link, "conn_bad_start")
