@@ -16,6 +16,7 @@ import sys
 
 import cases_errors  # noqa: F401  (registers cases, as do the others)
 import cases_good  # noqa: F401
+import cases_markers  # noqa: F401
 import cases_reads  # noqa: F401
 import cases_rev0  # noqa: F401
 import cases_start  # noqa: F401
