@@ -7,6 +7,7 @@
 
 #include "link.h"
 #include "wire/crc.h"
+#include "wire/mpa.h"
 
 /* The definition of CRC32C: bit by bit, reflected. */
 static u32 kt_crc_by_bits(const u8 *p, size_t n)
