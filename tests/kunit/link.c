@@ -214,39 +214,72 @@ int kt_peer_read(struct kt_link *l, u8 *p, size_t n)
 	return kernel_recvmsg(l->peer, &msg, &kv, 1, n, MSG_WAITALL);
 }
 
+/*
+ * Octets of an FPDU that began at @start of the stream. Markers among them are
+ * taken out, if they point to where they have to.
+ */
+static int kt_peer_take(struct kt_link *l, u32 *start, u8 *p, u32 n, u32 *crc)
+{
+	u8 marker[KW_MARKER_LEN];
+	u32 run;
+
+	for (; n; n -= run, p += run) {
+		if (l->s.p.tx_markers && !kw_marker_dist(l->peer_off)) {
+			if (kt_peer_read(l, marker, sizeof(marker)) !=
+				    sizeof(marker) ||
+			    get_unaligned_be32(marker) != l->peer_off - *start)
+				return -EBADMSG;
+			*crc = kw_crc32c(*crc, marker, sizeof(marker));
+			/* The FPDU begins behind a marker that precedes it. */
+			if (*start == l->peer_off)
+				*start += KW_MARKER_LEN;
+			l->peer_off += KW_MARKER_LEN;
+		}
+		run = l->s.p.tx_markers ? min(n, kw_marker_dist(l->peer_off)) : n;
+		if (kt_peer_read(l, p, run) != run)
+			return -EBADMSG;
+		*crc = kw_crc32c(*crc, p, run);
+		l->peer_off += run;
+	}
+	return 0;
+}
+
 /**
  * kt_peer_fpdu() - receive an FPDU at the far end
- * @l: link without markers towards the far end
+ * @l: link
  * @seg: filled
  *
- * Return: 1; 0 if the stream has sent all it will; -EBADMSG.
+ * Return: 1, or -EBADMSG.
  */
 int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg)
 {
-	u32 len, ulpdu_len, hdr_len;
-	u8 head[KW_MPA_HDR_LEN], *p;
-	int n = kt_peer_read(l, head, sizeof(head));
+	u32 len, ulpdu_len, hdr_len, start = l->peer_off, begin = start;
+	u8 head[KW_MPA_HDR_LEN], field[KW_MPA_CRC_LEN], *p;
+	u32 crc = KW_CRC_SEED, covered;
 
-	if (n <= 0)
-		return n;
+	if (kt_peer_take(l, &start, head, sizeof(head), &crc))
+		return -EBADMSG;
 	ulpdu_len = get_unaligned_be16(head);
-	len = kw_fpdu_len(ulpdu_len);
+	len = kw_fpdu_len(ulpdu_len) - KW_MPA_HDR_LEN - KW_MPA_CRC_LEN;
 	p = kunit_kmalloc(l->test, len, GFP_KERNEL);
-	if (n != sizeof(head) || !p || ulpdu_len < KW_DDP_TAGGED_LEN)
+	if (!p || ulpdu_len < KW_DDP_TAGGED_LEN ||
+	    kt_peer_take(l, &start, p, len, &crc))
 		return -EBADMSG;
-	memcpy(p, head, sizeof(head));
-	n = kt_peer_read(l, p + sizeof(head), len - sizeof(head));
-	if (n != len - sizeof(head))
+	/* A marker before the field is covered by it, the field is not. */
+	covered = crc;
+	if (l->s.p.tx_markers && !kw_marker_dist(l->peer_off)) {
+		put_unaligned_be32(l->peer_off - start, field);
+		covered = kw_crc32c(crc, field, sizeof(field));
+	}
+	if (kt_peer_take(l, &start, field, sizeof(field), &crc) ||
+	    (l->s.p.crc && kw_crc_get(field) != covered))
 		return -EBADMSG;
-	if (l->s.p.crc &&
-	    kw_crc_get(p + len - KW_MPA_CRC_LEN) !=
-	    kw_crc32c(KW_CRC_SEED, p, len - KW_MPA_CRC_LEN))
-		return -EBADMSG;
-	hdr_len = kw_ddp_hdr_len(p[KW_MPA_HDR_LEN]);
-	kw_ddp_parse(p + KW_MPA_HDR_LEN, &seg->ddp);
-	seg->body = p + KW_MPA_HDR_LEN + hdr_len;
+	hdr_len = kw_ddp_hdr_len(p[0]);
+	kw_ddp_parse(p, &seg->ddp);
+	seg->ulpdu = p;
+	seg->body = p + hdr_len;
 	seg->len = ulpdu_len - hdr_len;
-	seg->fpdu_len = len;
+	seg->span = l->peer_off - begin;
 	return 1;
 }
 

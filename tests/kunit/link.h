@@ -46,6 +46,7 @@ struct kt_wqe_done {
  * struct kt_link - a stream under test
  * @s: the stream
  * @peer: the far end's socket
+ * @peer_off: octets that it has read as FPDUs, markers included
  * @ended: the stream's owner was told the end
  * @nr_recv: receives posted; @next_recv: taken
  * @nr_wqe: send queue entries posted; @next_wqe: taken
@@ -56,6 +57,7 @@ struct kt_link {
 	struct kunit *test;
 	struct kw_stream s;
 	struct socket *peer;
+	u32 peer_off;
 	struct srcu_struct srcu;
 	atomic64_t counters[KW_NR_COUNTERS];
 	struct completion ended;
@@ -128,15 +130,17 @@ void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
 /**
  * struct kt_segment - an FPDU that the far end received
  * @ddp: its DDP header
+ * @ulpdu: the ULPDU, which is the test's
  * @body: its payload
  * @len: octets of it
- * @fpdu_len: octets of the FPDU
+ * @span: octets of the FPDU and of the markers in it
  */
 struct kt_segment {
 	struct kw_ddp_hdr ddp;
+	u8 *ulpdu;
 	u8 *body;
 	u32 len;
-	u32 fpdu_len;
+	u32 span;
 };
 
 int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg);

@@ -48,6 +48,7 @@ struct kt_dialogue {
 /* Two Sends, the second of three segments; two Writes; a zero-length Send. */
 static struct kt_dialogue kt_dialogue_new(struct kunit *test)
 {
+	const bool *markers = test->param_value;
 	struct kt_dialogue d = { kt_octets_new(test, 32768) };
 	u64 base = KT_BASE(KT_REMOTE);
 	u32 stag = KT_STAG(KT_REMOTE);
@@ -55,6 +56,7 @@ static struct kt_dialogue kt_dialogue_new(struct kunit *test)
 	d.data = kunit_kmalloc(test, KT_DIALOGUE_LEN, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, d.data);
 	kt_pattern(d.data, KT_DIALOGUE_LEN, 3);
+	d.o.markers = *markers;
 	kt_send(&d.o, KW_RDMAP_SEND, 1, 0, true, d.data, 77);
 	kt_write(&d.o, KW_RDMAP_WRITE, stag, base + 900, true, d.data, 301);
 	kt_send(&d.o, KW_RDMAP_SEND_SE, 2, 0, false, d.data, 1400);
@@ -67,12 +69,30 @@ static struct kt_dialogue kt_dialogue_new(struct kunit *test)
 	return d;
 }
 
-static void kt_dialogue_post(struct kt_link *l)
+/* A link whose far end sends the dialogue, with or without markers. */
+static struct kt_link *kt_dialogue_link(struct kunit *test)
 {
+	const bool *markers = test->param_value;
+	struct kw_stream_params p = kt_responder;
+	struct kt_link *l;
+
+	p.rx_markers = *markers;
+	l = kt_link_new(test, &p, 0, 0);
 	kt_post_recv(l, 11, 500, 77);
 	kt_post_recv(l, 12, 900, 2000);
 	kt_post_recv(l, 13, 4000, 0);
+	return l;
 }
+
+static const bool kt_markers[] = { false, true };
+
+static void kt_markers_name(const bool *markers, char *name)
+{
+	strscpy(name, *markers ? "markers" : "no markers",
+		KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(kt_markers, kt_markers, kt_markers_name);
 
 static bool kt_same(struct kt_link *l, enum kt_region r, u32 off, const u8 *p,
 		    u32 len)
@@ -114,9 +134,8 @@ static void kt_dialogue_check(struct kt_link *l, const struct kt_dialogue *d)
 static void kt_test_at_once(struct kunit *test)
 {
 	struct kt_dialogue d = kt_dialogue_new(test);
-	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
+	struct kt_link *l = kt_dialogue_link(test);
 
-	kt_dialogue_post(l);
 	kt_peer_write(l, d.o.p, d.o.len);
 	kt_dialogue_check(l, &d);
 }
@@ -124,10 +143,9 @@ static void kt_test_at_once(struct kunit *test)
 static void kt_test_octet_by_octet(struct kunit *test)
 {
 	struct kt_dialogue d = kt_dialogue_new(test);
-	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
+	struct kt_link *l = kt_dialogue_link(test);
 	size_t i;
 
-	kt_dialogue_post(l);
 	for (i = 0; i < d.o.len; i++)
 		kt_peer_write(l, d.o.p + i, 1);
 	kt_dialogue_check(l, &d);
@@ -142,8 +160,7 @@ static void kt_test_random_pieces(struct kunit *test)
 	for (round = 0; round < 20; round++) {
 		size_t at = 0;
 
-		l = kt_link_new(test, &kt_responder, 0, 0);
-		kt_dialogue_post(l);
+		l = kt_dialogue_link(test);
 		while (at < d.o.len) {
 			u32 most = min_t(size_t, d.o.len - at,
 					 1 << get_random_u32_below(13));
@@ -503,9 +520,9 @@ static void kt_test_rtr_send(struct kunit *test)
 }
 
 static struct kunit_case kt_receive_cases[] = {
-	KUNIT_CASE(kt_test_at_once),
-	KUNIT_CASE(kt_test_octet_by_octet),
-	KUNIT_CASE(kt_test_random_pieces),
+	KUNIT_CASE_PARAM(kt_test_at_once, kt_markers_gen_params),
+	KUNIT_CASE_PARAM(kt_test_octet_by_octet, kt_markers_gen_params),
+	KUNIT_CASE_PARAM(kt_test_random_pieces, kt_markers_gen_params),
 	KUNIT_CASE(kt_test_larger_than_the_buffer),
 	KUNIT_CASE(kt_test_read_request),
 	KUNIT_CASE(kt_test_read_response),

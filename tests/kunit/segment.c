@@ -32,6 +32,7 @@ static void kt_segment_exit(struct kunit *test)
 struct kt_sizes {
 	int mss;
 	u32 len;
+	bool markers;
 };
 
 /* TCP takes no MSS under 88 from a socket option. */
@@ -42,12 +43,15 @@ static const struct kt_sizes kt_all_sizes[] = {
 	{ 1448, 1 }, { 1448, 1424 }, { 1448, 1425 }, { 1448, 100000 },
 	{ 8948, 8924 }, { 8948, 8925 }, { 8948, 200000 },
 	{ 0, 65000 }, { 0, 250000 },
+	{ 88, 500, true }, { 200, 1000, true }, { 536, 5000, true },
+	{ 1448, 1416, true }, { 1448, 1417, true }, { 1448, 100000, true },
+	{ 8948, 200000, true }, { 0, 250000, true },
 };
 
 static void kt_sizes_name(const struct kt_sizes *s, char *name)
 {
-	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets", s->mss,
-		 s->len);
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets%s", s->mss,
+		 s->len, s->markers ? ", markers" : "");
 }
 
 KUNIT_ARRAY_PARAM(kt_sizes, kt_all_sizes, kt_sizes_name);
@@ -74,16 +78,15 @@ static void kt_expect_message(struct kt_link *l, u8 op, u32 len, u32 msn)
 			KUNIT_EXPECT_EQ(test, seg.ddp.msn, msn);
 		}
 		/* RFC 5044: an FPDU fits a segment, or is the smallest there is. */
-		most = max_t(u32, mss, kw_fpdu_len(KW_MULPDU_MIN));
-		KUNIT_EXPECT_LE(test, seg.fpdu_len, most);
+		most = max_t(u32, mss, kw_fpdu_len(KW_MULPDU_MIN) +
+			     (l->s.p.tx_markers ? KW_MARKER_LEN : 0));
+		KUNIT_EXPECT_LE(test, seg.span, most);
 		KUNIT_ASSERT_LE(test, off + seg.len, len);
 		for (i = 0; i < seg.len; i++)
 			same &= seg.body[i] == *kt_at(l, KT_LOCAL, 3 + off + i);
 		KUNIT_EXPECT_EQ(test, seg.ddp.last, off + seg.len == len);
 		off += seg.len;
-		kunit_kfree(test, seg.body - KW_MPA_HDR_LEN -
-			    (seg.ddp.tagged ? KW_DDP_TAGGED_LEN :
-					      KW_DDP_UNTAGGED_LEN));
+		kunit_kfree(test, seg.ulpdu);
 	} while (!seg.ddp.last);
 	KUNIT_EXPECT_EQ(test, off, len);
 	KUNIT_EXPECT_TRUE(test, same);
@@ -97,7 +100,8 @@ static void kt_test_message(struct kunit *test)
 		{ KIWARP_OP_SEND, KW_RDMAP_SEND },
 	};
 	const struct kt_sizes *size = test->param_value;
-	struct kt_link *l = kt_link_new(test, &kt_params, size->mss, 0);
+	struct kw_stream_params p = kt_params;
+	struct kt_link *l;
 	struct kw_wqe w = {
 		.raddr = 0x7000,
 		.rkey = 0x1234,
@@ -106,6 +110,8 @@ static void kt_test_message(struct kunit *test)
 	u32 half = size->len / 3;
 	u32 i, msn = 1;
 
+	p.tx_markers = size->markers;
+	l = kt_link_new(test, &p, size->mss, 0);
 	w.sge[0] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3, half,
 					KT_STAG(KT_LOCAL) };
 	w.sge[1] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3 + half,
