@@ -29,14 +29,14 @@ add_devices() {
 	done
 	link_add da - dum0 || die "rdma link add da"
 	link_add db - dum1 || die "rdma link add db"
-	until_true 10 active da || die "port of da is not active"
-	until_true 10 active db || die "port of db is not active"
+	until_true 60 active da || die "port of da is not active"
+	until_true 60 active db || die "port of db is not active"
 }
 
 capture() {
 	tcpdump -Z root -i lo -B 32768 -s 1600 -w /dev/shm/startup.pcap tcp 2>"$OUT/tcpdump" &
 	tcpdump=$!
-	until_true 20 grep -q 'listening on' "$OUT/tcpdump" || die "tcpdump does not start"
+	until_true 90 grep -q 'listening on' "$OUT/tcpdump" || die "tcpdump does not start"
 }
 
 end_capture() {
@@ -89,7 +89,7 @@ serve() { # rping on the next port, for as long as it takes
 idle_peer() {
 	python3 "$here/peer.py" idle 10.1.0.1 $port >"$OUT/idle" 2>&1 &
 	idle=$!
-	until_true 30 grep -q accepted "$OUT/idle" || not_ok "a peer connects" "$OUT/idle"
+	until_true 90 grep -q accepted "$OUT/idle" || not_ok "a peer connects" "$OUT/idle"
 }
 
 # With everything lost on the way, who notices?
@@ -117,7 +117,7 @@ timers() {
 	put db user_timeout_ms 1500
 	serve
 	start client - rping -c -I 10.1.0.2 -a 10.1.0.1 -p $port -C 1000000
-	until_true 30 established $port || not_ok "a client connects"
+	until_true 90 established $port || not_ok "a client connects"
 	before=$(counter db conn_reset)
 	tc qdisc add dev lo root netem loss 100%
 	check "the user time-out finds that a peer acknowledges no more" \
@@ -130,7 +130,7 @@ timers() {
 raw_peer() {
 	local d
 	for d in da db; do put $d mpa_rev_accept "0 1 2"; done
-	put da start_timeout_ms 1500
+	put da start_timeout_ms 4000
 	put da offer_timeout_ms 2500
 	serve
 	absorb "to a listener" python3 "$here/peer.py" initiator 10.1.0.1 $port \
@@ -151,14 +151,14 @@ raw_peer() {
 killed() {
 	local client
 	port=$((port + 1))
-	put db start_timeout_ms 60000
+	put db start_timeout_ms 300000
 	start listener - python3 "$here/peer.py" silent 10.1.0.1 $port
 	wait_server listener - $port
 	"$startup" --to 10.1.0.1 --client-addr 10.1.0.2 --port $port --outcome none &
 	client=$!
-	until_true 30 established $port || not_ok "a client connects"
+	until_true 90 established $port || not_ok "a client connects"
 	kill -KILL $client
-	check "a process that connects to a silent peer is killed" until_true 30 gone $client
+	check "a process that connects to a silent peer is killed" until_true 90 gone $client
 	wait $client 2>/dev/null
 	stop listener
 }
@@ -166,7 +166,7 @@ killed() {
 with_siw() { # MODULE CRC
 	load_file "$1"
 	link_add db - dum1 siw || die "rdma link add db"
-	until_true 10 active db || die "port of db is not active"
+	until_true 60 active db || die "port of db is not active"
 	suite "siw" --siw "$2"
 	check "rmmod siw" rmmod siw
 }

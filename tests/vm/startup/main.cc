@@ -29,7 +29,7 @@ int connectOnce(const Choice& c) {
   Connection connection(resolvedId(channel, c.client_addr, c.to, static_cast<uint16_t>(c.port)));
   checkErrno(startConnect(connection.id(), {4, 4, privateData(c.private_length, false)}),
              "rdma_connect");
-  const std::optional<CmEvent> event = channel.next(Deadline(3 * kLimit));
+  const std::optional<CmEvent> event = channel.next(Deadline(2 * kLimit));
   if (!event) fail("no event");
   if (describe(*event) != c.outcome) fail("%s", describe(*event).c_str());
   return 0;

