@@ -157,7 +157,7 @@ bool same(const char* what, const Octets& a, const Octets& b) {
   return false;
 }
 
-void checkSame(Outcome a, Outcome b) {
+void checkSame(const Config& config, Outcome a, Outcome b) {
   // In how many pieces something was dropped or waited for is what differs.
   for (int c : {KW_CNT_RX_DROPPED, KW_CNT_TX_BLOCKED, KW_CNT_TX_NO_MEMORY}) {
     a.counters[c] = b.counters[c] = 0;
@@ -166,7 +166,10 @@ void checkSame(Outcome a, Outcome b) {
   KW_CHECK(a.failed == b.failed);
   KW_CHECK(a.events == b.events);
   KW_CHECK(same("memory", a.memory, b.memory));
-  KW_CHECK(same("sent", a.sent, b.sent));
+  // A Read that waits for another's response and a response of our own take turns: which of
+  // them is first depends on when each was there.
+  const bool turns = config.reads > config.ord && config.ird != 0;
+  if (!turns) KW_CHECK(same("sent", a.sent, b.sent));
   KW_CHECK(a.counters == b.counters);
 }
 
@@ -181,6 +184,6 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   const rx::Octets stream = rx::peerStream(config, in);
   const rx::Outcome pieces = rx::run(config, stream, config.cuts + 1);
   // When it can send, what is sent depends on when things come; when not, nothing does.
-  if (config.blocked && config.fail == 0) rx::checkSame(pieces, rx::run(config, stream, 0));
+  if (config.blocked && config.fail == 0) rx::checkSame(config, pieces, rx::run(config, stream, 0));
   return 0;
 }
