@@ -105,8 +105,24 @@ changing_mtu() {
 	verifier "and after that" a b 10.1.0.1 event --ops 10000 --max-size 64k
 }
 
+put() { # SETTING VALUE
+	local dev
+	for dev in da db; do echo "$2" >"/sys/class/infiniband/$dev/settings/$1"; done
+}
+
+# FPDUs that span TCP segments, as both sides have agreed to.
+large_fpdus() {
+	[ "$DEV_TYPE" = kiwarp ] || return
+	check "larger FPDUs are agreed to" put large_fpdu 1
+	check "and sent" put fpdu_max 16384
+	verifier "FPDUs larger than segments" a b 10.1.0.1 event --ops 6000 --max-size 256k
+	put large_fpdu 0
+	put fpdu_max 0
+}
+
 setup_pair
 clean_wire
+large_fpdus
 small_mtus
 changing_mtu
 bad_wire
