@@ -247,7 +247,7 @@ static void kt_test_read_response(struct kunit *test)
 	};
 	struct kw_read_req req;
 	struct kt_segment seg;
-	u8 data[1500];
+	static u8 data[1500];	/* much for a stack */
 
 	kt_pattern(data, sizeof(data), 77);
 	kt_post(l, &read);
