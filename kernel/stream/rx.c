@@ -14,6 +14,7 @@
 #include "stream/owner.h"
 #include "stream/rx.h"
 #include "stream/teardown.h"
+#include "wire/check.h"
 #include "wire/crc.h"
 
 static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
@@ -46,7 +47,7 @@ static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 }
 
 /* What a header says by itself is checked here, before anything is believed. */
-static int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
+static __always_inline int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
 {
 	u32 hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
 	u16 code;

@@ -7,23 +7,6 @@
 #include "wire/term.h"
 
 /**
- * kw_ddp_check_header - the checks of a header that come before all others
- * @h: header
- *
- * Context: any.
- * Return: 0, or the enum kw_term_code for a wrong version or queue number.
- */
-u16 kw_ddp_check_header(const struct kw_ddp_hdr *h)
-{
-	if (h->dv != KW_DDP_VERSION)
-		return h->tagged ? KW_TERM_DDP_TAGGED_VERSION :
-				   KW_TERM_DDP_UNTAGGED_VERSION;
-	if (!h->tagged && h->qn >= KW_NR_QN)
-		return KW_TERM_DDP_UNTAGGED_INV_QN;
-	return 0;
-}
-
-/**
  * kw_ddp_check_offset - may a segment be placed in its untagged buffer?
  * @h: untagged header
  * @len: octets of payload

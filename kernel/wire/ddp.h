@@ -139,7 +139,6 @@ static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 	put_unaligned_be32(mo, p + 14);
 }
 
-u16 kw_ddp_check_header(const struct kw_ddp_hdr *h);
 u16 kw_ddp_check_offset(const struct kw_ddp_hdr *h, u32 len, u64 room,
 			u64 placed);
 

@@ -4,7 +4,6 @@
  */
 #include "wire/ddp.h"
 #include "wire/rdmap.h"
-#include "wire/term.h"
 
 const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
 	[KW_RDMAP_WRITE] = { .valid = true, .tagged = true },
@@ -25,29 +24,6 @@ const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
 	[KW_RDMAP_ATOMIC_RESP] = { .valid = true, .qn = KW_QN_ATOMIC_RESP,
 				   .body_len = KW_ATOMIC_RESP_LEN },
 };
-
-/**
- * kw_rdmap_check_header - does a message fit the buffer model it came by?
- * @h: header that kw_ddp_check_header() has passed
- *
- * To DDP any of the stream's queues is as good as another; that an opcode came
- * by a queue that is not its own is RDMAP's to find (RFC 5040 section 4.1).
- *
- * Context: any.
- * Return: 0, or the enum kw_term_code for a wrong version or opcode.
- */
-u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h)
-{
-	const struct kw_rdmap_op_info *op;
-
-	if (kw_rdmap_rv(h->rsvd_ulp_ctrl) != KW_RDMAP_VERSION)
-		return KW_TERM_RDMAP_VERSION;
-	op = &kw_rdmap_ops[kw_rdmap_op(h->rsvd_ulp_ctrl)];
-	if (!op->valid || op->tagged != h->tagged ||
-	    (!op->tagged && op->qn != h->qn))
-		return KW_TERM_RDMAP_OPCODE;
-	return 0;
-}
 
 /**
  * kw_read_req_parse - read the body of an RDMA Read Request (RFC 5040, 4.4)

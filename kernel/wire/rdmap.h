@@ -76,8 +76,6 @@ struct kw_rdmap_op_info {
 
 extern const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS];
 
-u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h);
-
 /**
  * struct kw_read_req - body of an RDMA Read Request
  * @sink_stag: STag of the requester's buffer

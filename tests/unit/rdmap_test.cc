@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-#include "wire/rdmap.h"
+#include "wire/check.h"
 
 #include <gtest/gtest.h>
 

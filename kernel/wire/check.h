@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The checks that every segment's header passes first (RFC 5041 section 7.1,
+ * RFC 5040 section 7.2): on the data path, hence inline.
+ */
+#ifndef KW_WIRE_CHECK_H
+#define KW_WIRE_CHECK_H
+
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+#include "wire/term.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * kw_ddp_check_header - the checks of a header that come before all others
+ * @h: header
+ *
+ * Return: 0, or the enum kw_term_code for a wrong version or queue number.
+ */
+static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h)
+{
+	if (h->dv != KW_DDP_VERSION)
+		return h->tagged ? KW_TERM_DDP_TAGGED_VERSION :
+				   KW_TERM_DDP_UNTAGGED_VERSION;
+	if (!h->tagged && h->qn >= KW_NR_QN)
+		return KW_TERM_DDP_UNTAGGED_INV_QN;
+	return 0;
+}
+
+/**
+ * kw_rdmap_check_header - does a message fit the buffer model it came by?
+ * @h: header that kw_ddp_check_header() has passed
+ *
+ * To DDP any of the stream's queues is as good as another; that an opcode came
+ * by a queue that is not its own is RDMAP's to find (RFC 5040 section 4.1).
+ *
+ * Return: 0, or the enum kw_term_code for a wrong version or opcode.
+ */
+static inline u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h)
+{
+	const struct kw_rdmap_op_info *op;
+
+	if (kw_rdmap_rv(h->rsvd_ulp_ctrl) != KW_RDMAP_VERSION)
+		return KW_TERM_RDMAP_VERSION;
+	op = &kw_rdmap_ops[kw_rdmap_op(h->rsvd_ulp_ctrl)];
+	if (!op->valid || op->tagged != h->tagged ||
+	    (!op->tagged && op->qn != h->qn))
+		return KW_TERM_RDMAP_OPCODE;
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KW_WIRE_CHECK_H */
