@@ -190,7 +190,6 @@ static __always_inline int kw_rx_fpdu_as(struct kw_stream *s,
 		return 0;
 	}
 	*used = span;
-	kw_rx_count(s, KW_CNT_RX_FPDUS, 1);
 	rv = kw_rx_check(s, c, span, seg, marked);
 	if (rv)
 		return rv;
@@ -288,6 +287,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
 	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
 	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
+	kw_rx_count(s, KW_CNT_RX_FPDUS, !!used);
 	if (rv)
 		kw_rx_error(s, rv, &seg);
 	kw_stage_free(s);
@@ -298,7 +298,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 static void kw_rx_pass(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
-	u32 avail, done = 0, used = 0;
+	u32 avail, done = 0, used = 0, fpdus = 0;
 	struct kw_segment seg = {};
 	struct kw_cursor c;
 	int rv = 0;
@@ -315,6 +315,7 @@ static void kw_rx_pass(struct kw_stream *s)
 
 	while (done < avail) {
 		rv = kw_rx_fpdu(s, &c, avail - done, &used, &seg);
+		fpdus += !!used;
 		if (rv || !used)
 			break;
 		done += used;
@@ -324,6 +325,7 @@ static void kw_rx_pass(struct kw_stream *s)
 		kw_rx_error(s, rv, &seg);
 		done = avail;
 	}
+	kw_rx_count(s, KW_CNT_RX_FPDUS, fpdus);
 	if (done) {
 		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
 		tcp_read_done(sk, done);
