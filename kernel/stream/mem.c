@@ -60,10 +60,10 @@ void kw_mem_quiesce(struct kw_mem *mem)
 		cpu_relax();
 }
 
-/* The last extent that does not begin after @off. */
-static u32 kw_extent_find(const struct kw_mem *mem, u64 off)
+/* The last extent that does not begin after @off, of those from @lo on. */
+static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 {
-	u32 lo = 0, hi = mem->nr_ext;
+	u32 hi = mem->nr_ext;
 
 	while (hi - lo > 1) {
 		u32 mid = lo + (hi - lo) / 2;
@@ -77,30 +77,36 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off)
 }
 
 /**
- * kw_mem_at() - find an octet of a region
- * @mem: the region; one without extents is addressed by kernel addresses
- * @off: offset of the octet from the region's start, less than @mem->len
- * @run: result: octets from this one that are contiguous in kernel address
- *	space, at least 1, and all in the region
+ * kw_mem_find() - kw_mem_at() where the first look was in vain
+ * @mem: see there
+ * @off: see there
+ * @last: see there
  *
  * Context: any, inside the domain that protects @mem.
- * Return: the octet's kernel address.
+ * Return: see there.
  */
-u8 *kw_mem_at(const struct kw_mem *mem, u64 off, u64 *run)
+struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 {
 	const struct kw_extent *e;
 	u64 end = mem->len;
-	u32 i;
+	u32 i = *last;
 
-	if (!mem->nr_ext) {
-		*run = end - off;
-		return (u8 *)(uintptr_t)(mem->base + off);
-	}
+	if (!mem->nr_ext)
+		return (struct kw_run){
+			.va = (u8 *)(uintptr_t)(mem->base + off),
+			.len = end - off,
+		};
 
-	i = kw_extent_find(mem, off);
+	/* Octets mostly come in order: right behind is the next best guess. */
+	if (i >= mem->nr_ext || mem->ext[i].off > off)
+		i = 0;
+	else if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)
+		i++;
+	if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)
+		i = kw_extent_find(mem, off, i);
+	*last = i;
 	e = &mem->ext[i];
 	if (i + 1 < mem->nr_ext)
 		end = e[1].off;
-	*run = end - off;
-	return e->va + (off - e->off);
+	return (struct kw_run){ .va = e->va + (off - e->off), .len = end - off };
 }

@@ -29,6 +29,16 @@ struct kw_extent {
 };
 
 /**
+ * struct kw_run - octets of a region that are contiguous in kernel address space
+ * @va: kernel address of the first
+ * @len: how many
+ */
+struct kw_run {
+	u8 *va;
+	u64 len;
+};
+
+/**
  * struct kw_mem - a registered region
  * @stag: index and key, as in lkey and rkey
  * @access: IB_ACCESS_* bits
@@ -57,7 +67,29 @@ struct kw_mem {
 bool kw_mem_get_fast(struct kw_mem *mem, u32 stag);
 void kw_mem_put_fast(struct kw_mem *mem);
 void kw_mem_quiesce(struct kw_mem *mem);
-u8 *kw_mem_at(const struct kw_mem *mem, u64 off, u64 *run);
+struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last);
+
+/**
+ * kw_mem_at() - find an octet of a region
+ * @mem: the region; one without extents is addressed by kernel addresses
+ * @off: offset of the octet from the region's start, less than @mem->len
+ * @last: the extent to look at first, of this region or another: what the
+ *	last call has left here
+ *
+ * Context: any, inside the domain that protects @mem.
+ * Return: the octet, and those of the region that follow it without a gap.
+ */
+static inline struct kw_run kw_mem_at(const struct kw_mem *mem, u64 off,
+				      u32 *last)
+{
+	const struct kw_extent *e = &mem->ext[*last];
+
+	if (*last + 1 < mem->nr_ext && e->off <= off && off < e[1].off)
+		return (struct kw_run){
+			.va = e->va + (off - e->off), .len = e[1].off - off,
+		};
+	return kw_mem_find(mem, off, last);
+}
 
 /**
  * kw_mem_get() - hold a region as it is, for one copy

@@ -31,7 +31,8 @@ static const struct kw_mem_errors kw_read_errors = {
 };
 
 /* The last region found is good until the pass ends: see struct kw_rx.mem. */
-static struct kw_mem *kw_find_mem(struct kw_stream *s, u32 stag)
+static __always_inline struct kw_mem *kw_find_mem(struct kw_stream *s,
+						  u32 stag)
 {
 	struct kw_mem *mem = s->rx.mem;
 
@@ -43,7 +44,8 @@ static struct kw_mem *kw_find_mem(struct kw_stream *s, u32 stag)
 }
 
 /* The same, held for a copy: see kw_mem_get(). */
-static struct kw_mem *kw_hold_mem(struct kw_stream *s, u32 stag)
+static __always_inline struct kw_mem *kw_hold_mem(struct kw_stream *s,
+						  u32 stag)
 {
 	struct kw_mem *mem = kw_find_mem(s, stag);
 
@@ -155,8 +157,8 @@ u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
 }
 
 /* The region of an entry, for the caller to kw_mem_put(), or NULL. */
-static struct kw_mem *kw_hold_sge(struct kw_stream *s,
-				  const struct kiwarp_sge *sge, u32 access)
+static __always_inline struct kw_mem *
+kw_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
 {
 	struct kw_mem *mem = kw_hold_mem(s, sge->lkey);
 
@@ -215,11 +217,10 @@ int kw_place_tagged(struct kw_stream *s, struct kw_cursor *c,
 	u64 off = addr - mem->base;
 
 	while (len) {
-		u64 run;
-		u8 *va = kw_mem_at(mem, off, &run);
-		u32 n = min_t(u64, run, len);
+		struct kw_run run = kw_mem_at(mem, off, &s->rx.mem_ext);
+		u32 n = min_t(u64, run.len, len);
 
-		if (!kw_cursor_copy(c, va, n))
+		if (!kw_cursor_copy(c, run.va, n))
 			return -EIO;
 		off += n;
 		len -= n;
@@ -285,14 +286,14 @@ int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
 	return len ? -EACCES : 0;
 }
 
-static void kw_gather(u8 *dst, const struct kw_mem *mem, u64 off, u32 len)
+static void kw_gather(struct kw_stream *s, u8 *dst, const struct kw_mem *mem,
+		      u64 off, u32 len)
 {
 	while (len) {
-		u64 run;
-		const u8 *va = kw_mem_at(mem, off, &run);
-		u32 n = min_t(u64, run, len);
+		struct kw_run run = kw_mem_at(mem, off, &s->rx.mem_ext);
+		u32 n = min_t(u64, run.len, len);
 
-		memcpy(dst, va, n);
+		memcpy(dst, run.va, n);
 		dst += n;
 		off += n;
 		len -= n;
@@ -324,7 +325,8 @@ int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
 			mem = kw_hold_sge(s, e, access);
 			if (!mem)
 				return -EACCES;
-			kw_gather(dst, mem, e->addr + pos->off - mem->base, n);
+			kw_gather(s, dst, mem, e->addr + pos->off - mem->base,
+				  n);
 			kw_mem_put(mem);
 			dst += n;
 			pos->off += n;

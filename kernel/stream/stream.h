@@ -168,6 +168,7 @@ struct kw_orq_entry {
  * @term_len: octets of a Terminate received so far
  * @term: as many of them as a Terminate can have
  * @mem: region last looked up, good within one pass
+ * @mem_ext: its extent last copied to or from: see kw_mem_at()
  * @stage: pages that hold the start of an FPDU larger than the socket buffer
  * @staged: octets in @stage
  */
@@ -192,6 +193,7 @@ struct kw_rx {
 	u64 term_len;
 	u8 term[KW_TERM_MAX_LEN];
 	struct kw_mem *mem;
+	u32 mem_ext;
 	struct page **stage;
 	u32 staged;
 };

@@ -230,7 +230,8 @@ static void kt_test_extents(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(offsets); i++) {
 		struct ib_mr *mr = kt_alloc(test, 4);
 		struct kw_mem *mem;
-		u64 off, run;
+		u64 off;
+		u32 last = 0;
 
 		KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4,
 						offsets[i], offsets[i]));
@@ -241,10 +242,10 @@ static void kt_test_extents(struct kunit *test)
 		for (off = 0; off < mem->len; off++) {
 			u64 at = off + offsets[i];
 			u8 *page = page_address(d->page[kt_order[at / PAGE_SIZE]]);
-			u8 *va = kw_mem_at(mem, off, &run);
+			struct kw_run run = kw_mem_at(mem, off, &last);
 
-			if (va != page + at % PAGE_SIZE || !run ||
-			    run > mem->len - off) {
+			if (run.va != page + at % PAGE_SIZE || !run.len ||
+			    run.len > mem->len - off) {
 				KUNIT_FAIL(test, "octet %llu of offset %u", off,
 					   offsets[i]);
 				break;
@@ -309,7 +310,8 @@ static void kt_test_user_memory(struct kunit *test)
 					    MAP_ANONYMOUS | MAP_PRIVATE, 0);
 	u64 len = 3 * PAGE_SIZE, from = start + 777;
 	struct ib_mr *mr;
-	u64 off, run;
+	u64 off;
+	u32 last = 0;
 
 	KUNIT_ASSERT_NE(test, start, 0);
 	mr = kw_reg_user_mr(&d->pd.ib, from, len, 0xabc000, KT_RIGHTS, NULL);
@@ -318,7 +320,7 @@ static void kt_test_user_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.base, 0xabc000);
 	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.len, len);
 	for (off = 0; off < len; off++)
-		*kw_mem_at(&kw_mr(mr)->mem, off, &run) = off % 241;
+		*kw_mem_at(&kw_mr(mr)->mem, off, &last).va = off % 241;
 	for (off = 0; off < 5 * PAGE_SIZE; off++) {
 		u64 at = start + off;
 		bool in = at >= from && at < from + len;
