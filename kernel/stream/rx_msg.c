@@ -36,9 +36,9 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 	struct kw_read_req req;
 	u16 code;
 
-	if (s->rx.req_len != KW_READ_REQ_LEN)
+	if (seg->ddp.mo + seg->len != KW_READ_REQ_LEN)
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
-	s->rx.req_len = 0;
+	s->rx.req_got.nr = 0;
 	seg->read_req = s->rx.req;
 	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
@@ -64,13 +64,12 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
 	if (s->irq_len == s->p.ird)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
-	code = kw_ddp_check_offset(&seg->ddp, seg->len, KW_READ_REQ_LEN,
-				   s->rx.req_len);
+	code = kw_ddp_take(&s->rx.req_got, &seg->ddp, seg->len,
+			   KW_READ_REQ_LEN);
 	if (code)
 		return KW_RX_TERM(code);
 	if (seg->len && !kw_cursor_copy(c, s->rx.req + seg->ddp.mo, seg->len))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	s->rx.req_len += seg->len;
 	return seg->ddp.last ? kw_rx_read_req_last(s, seg) : 0;
 }
 
@@ -173,7 +172,7 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	s->rx.recv_open = true;
 	s->rx.recv_op = seg->op;
-	s->rx.recv_len = 0;
+	s->rx.recv_got.nr = 0;
 	s->rx.recv_mo = 0;
 	s->rx.recv_pos = (struct kw_sg_pos){};
 	return 0;
@@ -218,7 +217,6 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 	}
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
-	/* Of octets sent twice the message has but one. */
 	kw_own_recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
 			 seg->ddp.mo + seg->len, kw_op_solicits(seg->op), inv,
 			 seg->ddp.ulp_dword);
@@ -246,7 +244,6 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
 	rx->recv_mo = seg->ddp.mo + seg->len;
-	rx->recv_len += seg->len;
 	return 0;
 }
 
@@ -270,9 +267,8 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	}
 	/* A message has at most 2^32-1 octets, whatever the buffers would hold. */
-	code = kw_ddp_check_offset(&seg->ddp, seg->len,
-				   min_t(u64, s->rx.recv.len, U32_MAX),
-				   s->rx.recv_len);
+	code = kw_ddp_take(&s->rx.recv_got, &seg->ddp, seg->len,
+			   min_t(u64, s->rx.recv.len, U32_MAX));
 	if (code == KW_TERM_DDP_UNTAGGED_TOO_LONG)
 		return kw_rx_send_fail(s, IB_WC_LOC_LEN_ERR, code);
 	if (code)

@@ -84,20 +84,17 @@ static bool kw_term_take(struct kw_stream *s, const struct kw_segment *seg,
 	u32 mo = min_t(u32, seg->ddp.mo, sizeof(s->rx.term));
 	u32 len = min_t(u32, seg->len, sizeof(s->rx.term) - mo);
 
-	if (seg->ddp.msn != KW_DDP_MSN_FIRST ||
-	    kw_ddp_check_offset(&seg->ddp, seg->len, U32_MAX, s->rx.term_len) ||
-	    (len && !kw_cursor_copy(c, s->rx.term + mo, len)))
-		return false;
-	s->rx.term_len += seg->len;
-	return true;
+	return seg->ddp.msn == KW_DDP_MSN_FIRST &&
+	       !kw_ddp_take(&s->rx.term_got, &seg->ddp, seg->len, U32_MAX) &&
+	       (!len || kw_cursor_copy(c, s->rx.term + mo, len));
 }
 
-static void kw_term_read_out(struct kw_stream *s)
+static void kw_term_read_out(struct kw_stream *s, u32 len)
 {
-	u32 len = min_t(u64, s->rx.term_len, sizeof(s->rx.term));
 	struct kw_term t;
 	u16 code;
 
+	len = min_t(u32, len, sizeof(s->rx.term));
 	if (kw_term_parse(s->rx.term, len, &t) == KW_TERM_SHORT)
 		return;
 	code = kw_term_unswap(kw_term_get_code(&t));
@@ -126,7 +123,7 @@ int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 		return 0;
 	atomic64_inc(&s->counters[KW_CNT_TERM_RECEIVED]);
 	if (good)
-		kw_term_read_out(s);
+		kw_term_read_out(s, seg->ddp.mo + seg->len);
 	kw_stream_fail(s, KW_FAIL_FATAL, false);
 	return KW_RX_STOP;
 }

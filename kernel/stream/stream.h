@@ -158,14 +158,13 @@ struct kw_orq_entry {
  * @read_msn: next MSN expected on queue 1
  * @recv_open: a Send is being received into @recv
  * @recv_op: opcode of that Send's first segment
- * @recv_len: octets of it placed so far; those of a peer that sends some of
- *	them again count again
+ * @recv_got: which of its octets have come
  * @recv_mo: where the segment placed last ended
  * @recv_pos: the same as a position in @recv
  * @recv: the receive queue entry in use
- * @req_len: octets in @req so far
+ * @req_got: which octets of @req have come
  * @req: the Read Request being received
- * @term_len: octets of a Terminate received so far
+ * @term_got: which octets of a Terminate have come
  * @term: as many of them as a Terminate can have
  * @mem: region last looked up, good within one pass
  * @mem_ext: its extent last copied to or from: see kw_mem_at()
@@ -185,12 +184,12 @@ struct kw_rx {
 	bool recv_open;
 	u8 recv_op;
 	u32 recv_mo;
-	u64 recv_len;
+	struct kw_ddp_got recv_got;
 	struct kw_sg_pos recv_pos;
 	struct kw_recv recv;
-	u64 req_len;
+	struct kw_ddp_got req_got;
 	u8 req[KW_READ_REQ_LEN];
-	u64 term_len;
+	struct kw_ddp_got term_got;
 	u8 term[KW_TERM_MAX_LEN];
 	struct kw_mem *mem;
 	u32 mem_ext;

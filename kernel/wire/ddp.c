@@ -6,29 +6,74 @@
 #include "wire/ddp.h"
 #include "wire/term.h"
 
+/* Note that octets @from to @to have come, unless some of them have before. */
+static bool ddp_got_add(struct kw_ddp_got *got, u32 from, u32 to)
+{
+	struct kw_ddp_range *r = got->range;
+	bool joins_before, joins_behind;
+	u32 i = got->nr;
+
+	while (i && r[i - 1].from > from)
+		i--;
+	if ((i && r[i - 1].to > from) || (i < got->nr && r[i].from < to))
+		return false;
+	joins_before = i && r[i - 1].to == from;
+	joins_behind = i < got->nr && r[i].from == to;
+	if (joins_before && joins_behind) {
+		r[i - 1].to = r[i].to;
+		got->nr--;
+		memmove(&r[i], &r[i + 1], (got->nr - i) * sizeof(*r));
+	} else if (joins_before) {
+		r[i - 1].to = to;
+	} else if (joins_behind) {
+		r[i].from = from;
+	} else {
+		if (got->nr == KW_DDP_MAX_RANGES)
+			return false;
+		memmove(&r[i + 1], &r[i], (got->nr - i) * sizeof(*r));
+		r[i].from = from;
+		r[i].to = to;
+		got->nr++;
+	}
+	return true;
+}
+
+/* Is what has come the message's first @len octets, and nothing else? */
+static bool ddp_got_all(const struct kw_ddp_got *got, u32 len)
+{
+	if (!got->nr)
+		return !len;
+	return got->nr == 1 && !got->range[0].from && got->range[0].to == len;
+}
+
 /**
- * kw_ddp_check_offset - may a segment be placed in its untagged buffer?
+ * kw_ddp_take - may a segment be placed in its untagged buffer?
+ * @got: what has come of its message; the segment is added to it
  * @h: untagged header
  * @len: octets of payload
- * @room: octets of the buffer
- * @placed: octets placed of this message so far
+ * @room: octets of the buffer, at most U32_MAX
  *
  * The source only should send in the order of MO (RFC 5041 section 5.3), so a
- * segment may lie anywhere in the buffer. The last one has the highest MO
- * (section 4.1): what was placed before it must then fill all up to there, or
- * octets would be delivered that never came.
+ * segment may lie anywhere in the buffer. But a message is cut into segments,
+ * each at the offset of its part (section 5.2): no octet comes twice, since
+ * below DDP nothing is repeated (section 3). The last segment has the highest
+ * MO (section 4.1): what came before it must then fill all up to there, or
+ * octets would be delivered that never came. A message that lies in more than
+ * KW_DDP_MAX_RANGES parts is refused likewise: no more is kept of what has come.
  *
  * Context: any.
  * Return: 0, or the enum kw_term_code for a wrong MO or too long a message.
  */
-u16 kw_ddp_check_offset(const struct kw_ddp_hdr *h, u32 len, u64 room,
-			u64 placed)
+u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
+		u32 room)
 {
 	if (len && h->mo > room)
 		return KW_TERM_DDP_UNTAGGED_INV_MO;
 	if (len && len > room - h->mo)
 		return KW_TERM_DDP_UNTAGGED_TOO_LONG;
-	if (h->last && placed != h->mo)
+	if (len && !ddp_got_add(got, h->mo, h->mo + len))
+		return KW_TERM_DDP_UNTAGGED_INV_MO;
+	if (h->last && !ddp_got_all(got, h->mo + len))
 		return KW_TERM_DDP_UNTAGGED_INV_MO;
 	return 0;
 }

@@ -139,8 +139,35 @@ static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 	put_unaligned_be32(mo, p + 14);
 }
 
-u16 kw_ddp_check_offset(const struct kw_ddp_hdr *h, u32 len, u64 room,
-			u64 placed);
+/*
+ * How many separate parts of an untagged message may be there at a time. One
+ * is enough for a source that sends in the order of MO, or in the opposite
+ * one; 32 are for any order of a message of 64 segments.
+ */
+#define KW_DDP_MAX_RANGES	32
+
+/**
+ * struct kw_ddp_range - octets of a message
+ * @from: offset of the first
+ * @to: offset behind the last
+ */
+struct kw_ddp_range {
+	u32 from;
+	u32 to;
+};
+
+/**
+ * struct kw_ddp_got - what has come of an untagged message
+ * @nr: ranges in use; 0 to begin with
+ * @range: the octets that have come, ascending, no two of them touching
+ */
+struct kw_ddp_got {
+	u32 nr;
+	struct kw_ddp_range range[KW_DDP_MAX_RANGES];
+};
+
+u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
+		u32 room);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@ from wire import DDP, LLP, QN_READ, QN_SEND, RDMAP, Error
 CUTS = ("whole", "random", "octets")
 BEFORE, AFTER, LATE = b"placed before it", b"not placed after", b"nor when late..."
 PAYLOAD = bytes(range(1, 33))
+MOST_PARTS = 32  # what Kiwarp keeps of an unfinished message: Documentation/conformance
 
 BAD_CRC = Error(LLP, 0, 0x02)
 BAD_LENGTH = Error(LLP, 0, 0x03)
@@ -348,11 +349,82 @@ def _(s):
 @error(
     "untagged: the segments of a Send overlap",
     U_MO,
-    before=lambda s: [s.send(PAYLOAD[:8], last=False), s.send(PAYLOAD[:8], mo=4, last=False)],
-    placed=PAYLOAD[:4] + PAYLOAD[:8],
+    before=lambda s: [s.send(PAYLOAD[:8], last=False)],
+    placed=PAYLOAD[:8],
 )
 def _(s):
-    return s.send(PAYLOAD[:8], mo=12)
+    return s.send(PAYLOAD[:8], mo=4, last=False)
+
+
+def with_a_gap(s):
+    """Octets 0 to 7 and 16 to 23 of a Send."""
+    return [s.send(PAYLOAD[:8], last=False), s.send(PAYLOAD[:8], mo=16, last=False)]
+
+
+WITH_A_GAP = PAYLOAD[:8] + b"\xb6" * 8 + PAYLOAD[:8]
+
+
+@error(
+    "untagged: what fills the gap of a Send overlaps", U_MO, before=with_a_gap, placed=WITH_A_GAP
+)
+def _(s):
+    return s.send(PAYLOAD[:9], mo=8, last=False)
+
+
+@error(
+    "untagged: a segment of a Send comes twice",
+    U_MO,
+    before=lambda s: [s.send(PAYLOAD[:8], last=False)],
+    placed=PAYLOAD[:8],
+)
+def _(s):
+    return s.send(PAYLOAD[:8], last=False)
+
+
+# The lengths add up to 24 octets, of which 8 never came.
+@error(
+    "untagged: an overlap makes up for the gap of a Send",
+    U_MO,
+    before=with_a_gap,
+    placed=WITH_A_GAP,
+)
+def _(s):
+    return s.send(PAYLOAD[:8], mo=16)
+
+
+@error(
+    "untagged: the last segment of a Send has not the highest MO",
+    U_MO,
+    before=with_a_gap,
+    placed=WITH_A_GAP,
+)
+def _(s):
+    return s.send(PAYLOAD[:8], mo=8)
+
+
+def in_parts(s):
+    s.env.receive(s.link, f"{INBOX}:0:{2 * MOST_PARTS + 1}")
+    return [s.send(b"x", mo=2 * n, last=False) for n in range(MOST_PARTS)]
+
+
+@error(
+    "untagged: a Send in more parts than are kept track of",
+    U_MO,
+    receives=0,
+    before=in_parts,
+    placed=(b"x\xb6" * MOST_PARTS)[:-1],
+)
+def _(s):
+    return s.send(b"x", mo=2 * MOST_PARTS, last=False)
+
+
+@error(
+    "Read Request: a segment that comes twice",
+    U_MO,
+    before=lambda s: [s.read(body=bytes(14), last=False)],
+)
+def _(s):
+    return s.read(body=bytes(14), last=False)
 
 
 @error(

@@ -177,6 +177,13 @@ def _(peer, requests):
     ]
 
 
+@told("with a segment that comes twice instead of the next", None)
+def _(peer, requests):
+    body = copied(P_ACCESS, requests[0])
+    first = wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, body[:10], last=False)
+    return [first, first, wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, body[20:], mo=20)]
+
+
 @told("with an MSN that is not the first", None)
 def _(peer, requests):
     return [wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 2, copied(P_ACCESS, requests[0]))]

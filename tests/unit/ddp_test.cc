@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <utility>
+
 #include "octets.h"
 #include "wire/term.h"
 
@@ -127,62 +130,149 @@ TEST(DdpCheck, TheVersionComesBeforeTheQueue) {
   EXPECT_EQ(checkHeader(false, 2, 77), KW_TERM_DDP_UNTAGGED_VERSION);
 }
 
-u16 checkOffset(u32 mo, u32 len, bool last, u64 room, u64 placed) {
-  kw_ddp_hdr h = header(false, 1, 0);
-  h.mo = mo;
-  h.last = last;
-  return kw_ddp_check_offset(&h, len, room, placed);
-}
+// A message on its way into a buffer of room octets.
+class Message {
+ public:
+  explicit Message(u32 room) : room_(room) {}
+
+  u16 take(u32 mo, u32 len, bool last = false) {
+    kw_ddp_hdr h = header(false, 1, 0);
+    h.mo = mo;
+    h.last = last;
+    return kw_ddp_take(&got_, &h, len, room_);
+  }
+  u16 last(u32 mo, u32 len) { return take(mo, len, true); }
+  u32 parts() const { return got_.nr; }
+
+ private:
+  u32 room_;
+  kw_ddp_got got_{};
+};
 
 TEST(DdpCheck, SegmentsInOrderFillTheBuffer) {
-  EXPECT_EQ(checkOffset(0, 60, false, 100, 0), 0);
-  EXPECT_EQ(checkOffset(60, 40, true, 100, 60), 0);
-  EXPECT_EQ(checkOffset(0, 100, true, 100, 0), 0);
+  Message m(100);
+  EXPECT_EQ(m.take(0, 60), 0);
+  EXPECT_EQ(m.last(60, 40), 0);
+  EXPECT_EQ(m.parts(), 1U);
+  EXPECT_EQ(Message(100).last(0, 100), 0);
 }
 
 TEST(DdpCheck, AMessageMayBeShorterThanItsBuffer) {
-  EXPECT_EQ(checkOffset(0, 1, true, 100, 0), 0);
-  EXPECT_EQ(checkOffset(0, 0, true, 100, 0), 0);
-  EXPECT_EQ(checkOffset(0, 0, true, 0, 0), 0);
+  EXPECT_EQ(Message(100).last(0, 1), 0);
+  EXPECT_EQ(Message(100).last(0, 0), 0);
+  EXPECT_EQ(Message(0).last(0, 0), 0);
 }
 
 TEST(DdpCheck, TooLongByOneOctet) {
-  EXPECT_EQ(checkOffset(0, 101, true, 100, 0), KW_TERM_DDP_UNTAGGED_TOO_LONG);
-  EXPECT_EQ(checkOffset(60, 41, false, 100, 60), KW_TERM_DDP_UNTAGGED_TOO_LONG);
-  EXPECT_EQ(checkOffset(0, 1, true, 0, 0), KW_TERM_DDP_UNTAGGED_TOO_LONG);
-  EXPECT_EQ(checkOffset(100, 1, true, 100, 100), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(Message(100).last(0, 101), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(Message(0).last(0, 1), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  Message m(100);
+  EXPECT_EQ(m.take(0, 60), 0);
+  EXPECT_EQ(m.take(60, 41), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(m.last(100, 1), KW_TERM_DDP_UNTAGGED_TOO_LONG);
 }
 
 TEST(DdpCheck, AnOffsetBehindTheBufferIsInvalid) {
-  EXPECT_EQ(checkOffset(101, 1, false, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
-  EXPECT_EQ(checkOffset(~0U, 1, false, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(Message(100).take(101, 1), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(Message(100).take(~0U, 1), KW_TERM_DDP_UNTAGGED_INV_MO);
 }
 
 // RFC 5041 section 7.1 checks segments with payload only.
 TEST(DdpCheck, AnEmptySegmentMayBeAnywhere) {
-  EXPECT_EQ(checkOffset(~0U, 0, false, 100, 0), 0);
-  EXPECT_EQ(checkOffset(101, 0, true, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
+  Message m(100);
+  EXPECT_EQ(m.take(~0U, 0), 0);
+  EXPECT_EQ(m.parts(), 0U);
+  EXPECT_EQ(m.last(101, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
 }
 
+// Three parts of 10 octets, in each order in which the last can be the last.
 TEST(DdpCheck, SegmentsMayComeInAnyOrder) {
-  EXPECT_EQ(checkOffset(50, 30, false, 100, 0), 0);
-  EXPECT_EQ(checkOffset(0, 50, false, 100, 30), 0);
-  EXPECT_EQ(checkOffset(80, 20, true, 100, 80), 0);
+  for (const auto& order : {std::array<u32, 3>{0, 10, 20},
+                            {0, 20, 10},
+                            {10, 0, 20},
+                            {10, 20, 0},
+                            {20, 0, 10},
+                            {20, 10, 0}}) {
+    Message m(100);
+    for (u32 mo : order) EXPECT_EQ(m.take(mo, 10), 0);
+    EXPECT_EQ(m.parts(), 1U);
+    EXPECT_EQ(m.last(30, 10), 0);
+  }
 }
 
 TEST(DdpCheck, AGapIsFoundAtTheEnd) {
-  EXPECT_EQ(checkOffset(1, 10, true, 100, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
-  EXPECT_EQ(checkOffset(60, 10, true, 100, 50), KW_TERM_DDP_UNTAGGED_INV_MO);
-  EXPECT_EQ(checkOffset(60, 0, true, 100, 59), KW_TERM_DDP_UNTAGGED_INV_MO);
+  EXPECT_EQ(Message(100).last(1, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
+  for (u32 len : {0U, 10U}) {
+    Message m(100);
+    EXPECT_EQ(m.take(0, 59), 0);
+    EXPECT_EQ(m.last(60, len), KW_TERM_DDP_UNTAGGED_INV_MO);
+  }
+  Message m(100);
+  EXPECT_EQ(m.take(1, 59), 0);
+  EXPECT_EQ(m.last(60, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+TEST(DdpCheck, TheLastSegmentHasTheHighestOffset) {
+  Message m(100);
+  EXPECT_EQ(m.take(0, 10), 0);
+  EXPECT_EQ(m.take(20, 10), 0);
+  EXPECT_EQ(m.last(10, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+TEST(DdpCheck, NoOctetComesTwice) {
+  const auto between = [](u32 mo, u32 len) {
+    Message m(100);
+    EXPECT_EQ(m.take(20, 10), 0);
+    EXPECT_EQ(m.take(40, 10), 0);
+    return m.take(mo, len);
+  };
+  for (const auto& [mo, len] : {std::pair<u32, u32>{20, 10},
+                                {19, 2},
+                                {29, 1},
+                                {29, 2},
+                                {15, 6},
+                                {22, 3},
+                                {0, 100},
+                                {39, 2},
+                                {30, 11},
+                                {49, 1},
+                                {45, 20}}) {
+    EXPECT_EQ(between(mo, len), KW_TERM_DDP_UNTAGGED_INV_MO) << mo << ' ' << len;
+  }
+  for (const auto& [mo, len] :
+       {std::pair<u32, u32>{0, 20}, {30, 10}, {32, 5}, {30, 5}, {35, 5}, {50, 50}}) {
+    EXPECT_EQ(between(mo, len), 0) << mo << ' ' << len;
+  }
+}
+
+// The sum of the lengths is right, and octets 10 to 19 never came.
+TEST(DdpCheck, AnOverlapDoesNotMakeUpForAGap) {
+  Message m(100);
+  EXPECT_EQ(m.take(0, 10), 0);
+  EXPECT_EQ(m.take(20, 10), 0);
+  EXPECT_EQ(m.take(20, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
+}
+
+TEST(DdpCheck, PartsAreKeptUpToALimit) {
+  Message m(~0U);
+  for (u32 n = 0; n < KW_DDP_MAX_RANGES; n++) EXPECT_EQ(m.take(20 * n + 10, 10), 0) << n;
+  EXPECT_EQ(m.take(20 * KW_DDP_MAX_RANGES + 10, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
+  for (u32 n = 0; n < KW_DDP_MAX_RANGES; n++) EXPECT_EQ(m.take(20 * n, 10), 0) << n;
+  EXPECT_EQ(m.parts(), 1U);
+  EXPECT_EQ(m.last(20 * KW_DDP_MAX_RANGES, 5), 0);
 }
 
 TEST(DdpCheck, MessagesOfTheGreatestLength) {
-  constexpr u64 kMost = 0xffffffff;
-  EXPECT_EQ(checkOffset(0xfffffffe, 1, true, kMost, 0xfffffffe), 0);
-  EXPECT_EQ(checkOffset(0xfffffffe, 2, true, kMost, 0xfffffffe), KW_TERM_DDP_UNTAGGED_TOO_LONG);
-  EXPECT_EQ(checkOffset(0xffffffff, 0, true, kMost, kMost), 0);
-  // More octets than 32 bits can count, sent by a peer that repeats itself.
-  EXPECT_EQ(checkOffset(0, 10, true, kMost, 0x100000000), KW_TERM_DDP_UNTAGGED_INV_MO);
+  constexpr u32 kMost = 0xffffffff;
+  const auto behind = [](u32 mo, u32 len, bool last) {
+    Message m(kMost);
+    EXPECT_EQ(m.take(0, mo), 0);
+    return m.take(mo, len, last);
+  };
+  EXPECT_EQ(behind(0xfffffffe, 1, true), 0);
+  EXPECT_EQ(behind(0xfffffffe, 2, true), KW_TERM_DDP_UNTAGGED_TOO_LONG);
+  EXPECT_EQ(behind(0xffffffff, 0, true), 0);
+  EXPECT_EQ(behind(0xffffffff, 1, false), KW_TERM_DDP_UNTAGGED_TOO_LONG);
 }
 
 }  // namespace
