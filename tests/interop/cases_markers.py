@@ -112,7 +112,7 @@ wrong(
 
 @case("markers: a CRC that leaves the markers out")
 def _(env):
-    with marked(env, "responder", True, False) as link:
+    with marked(env, "responder", True, True) as link:
         peer, area = link.peer, env.area("target")
         ulpdu = wire.tagged(wire.WRITE, area.stag, area.to, pattern(30))
         peer.send_octets(peer.tx.frame(ulpdu, crc=wire.Framer().frame(ulpdu)[-4:]))

@@ -138,6 +138,13 @@ for end in ("fin", "rst"):
 # --- requests that are right ---
 
 
+@case("request: in single octets")
+def _(env):
+    link = env.open_responder("octets", pd=pattern(30), start_cut="octets")
+    same("private data", pattern(30), link.request.pd)
+    env.graceful(link)
+
+
 @case("request: reserved flags are not looked at")
 def _(env):
     for flags, rev in ((0x0F, 1), (FLAG_R | FLAG_S | 0x0F, 1), (FLAG_R | 0x0F, 2)):
@@ -399,7 +406,7 @@ def _(env):
 
 @case("reply: in single octets")
 def _(env):
-    link = env.open_initiator("octets", pd=pattern(30))
+    link = env.open_initiator("octets", pd=pattern(30), start_cut="octets")
     same("private data", pattern(30), link.reply.pd)
     env.graceful(link)
 

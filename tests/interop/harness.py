@@ -81,6 +81,7 @@ class Env:
         self._make_areas()
         self.bystander = None
         self.pings = 0
+        self.terminates = []  # Kiwarp's: ports from and to, layer, type, code
 
     def _make_areas(self):
         mr = self.subject.mr
@@ -146,6 +147,7 @@ class Env:
         ord=4,
         pd=b"",
         window=None,
+        start_cut="whole",
     ):
         """Kiwarp accepts: the peer sends the request, and has to send the first FPDU."""
         peer = peers.connect(self.address, self.port, window, cut=cut, seed=self.serial)
@@ -154,7 +156,7 @@ class Env:
             enh = wire.Enhanced() if rev == 2 else None
         flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
         data = (enh.build() if enh else b"") + pd
-        peer.send_octets(wire.start_frame(wire.REQ_KEY, flags, rev, data))
+        peer.send_octets(wire.start_frame(wire.REQ_KEY, flags, rev, data), start_cut)
         request = self.subject.request(link.name)
         if request is None:
             raise CheckFailed("the consumer heard of no connection request")
@@ -181,6 +183,7 @@ class Env:
         ird=4,
         ord=4,
         pd=b"",
+        start_cut="whole",
     ):
         """Kiwarp connects, and in the peer-to-peer model sends the first FPDU."""
         link = self._new(None, "initiator")
@@ -195,7 +198,7 @@ class Env:
             enh = wire.Enhanced(p2p=asked.p2p, write=asked.p2p) if asked else None
         flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
         data = (enh.build() if enh else b"") + pd
-        peer.send_octets(wire.start_frame(wire.REP_KEY, flags, rev, data))
+        peer.send_octets(wire.start_frame(wire.REP_KEY, flags, rev, data), start_cut)
         link.reply = self.subject.event(link.name)
         same("event", "ESTABLISHED", link.reply.kind)
         use_crc = crc or bool(link.frame.flags & wire.FLAG_C)
@@ -233,12 +236,13 @@ class Env:
         self.moved[counter] += 1
 
     def told_why(self, link, error):
-        """The connection ends; before that there may be the Terminate that says why."""
-        try:
+        """The connection ends, after a Terminate that says why if there is an error to tell."""
+        if error:
             got = link.peer.recv()
             same("operation", wire.TERMINATE, got.opcode)
             same("Terminate", wire.Terminate(error), wire.Terminate.parse(got.payload))
-            self.moved["terminates_sent"] += 1
+            self._count_terminate(link, error)
+        try:
             link.peer.recv()
         except (peers.Closed, peers.Reset):
             return
@@ -266,6 +270,11 @@ class Env:
 
     # --- the end of a connection ---
 
+    def _count_terminate(self, link, error):
+        self.moved["terminates_sent"] += 1
+        ports = link.peer.sock.getpeername()[1], link.peer.sock.getsockname()[1]
+        self.terminates.append((*ports, error.layer, error.etype, error.code))
+
     def terminated(self, link, error, ulpdu):
         """The Terminate comes with everything in it, then FIN, and nothing else."""
         got = link.peer.recv()
@@ -278,7 +287,7 @@ class Env:
         term = wire.Terminate.parse(got.payload)
         same("Terminate says", str(want.error), str(term.error))
         same("Terminate", want, term)
-        self.moved["terminates_sent"] += 1
+        self._count_terminate(link, error)
         self.moved[counter_for(error)] += 1
         self.peer_sees_fin(link)
 

@@ -3,16 +3,19 @@
 """Runs the cases of a peer of another make against Kiwarp; prints TAP.
 
 main.py --subject COMMAND --device NAME --address ADDR --own ADDR [--netns NAME] [--only TEXT]
+        [--terminates FILE]
   --subject  how to start kiwarp-subject where the device's interface is
   --address  of that interface
   --own      of the interface that the peer uses; --netns says in which namespace
   --only     cases whose names match the expression
+  --terminates  write each Terminate that Kiwarp sent: ports from and to, layer, type, code
 """
 import argparse
 import ctypes
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import cases_errors  # noqa: F401  (registers cases, as do the others)
 import cases_good  # noqa: F401
@@ -43,6 +46,7 @@ def main():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--netns")
     parser.add_argument("--only", default=".")
+    parser.add_argument("--terminates", type=Path)
     args = parser.parse_args()
 
     if args.netns:
@@ -53,6 +57,9 @@ def main():
     chosen = [c for c in CASES if re.search(args.only, c[0])]
     failed = run_cases(env, chosen)
     subject.end()
+    if args.terminates:
+        lines = [" ".join(map(str, t)) for t in env.terminates]
+        args.terminates.write_text("".join(f"{line}\n" for line in lines))
     return 1 if failed or not chosen else 0
 
 
