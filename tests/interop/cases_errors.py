@@ -7,7 +7,7 @@ placed and delivered, those after it, sent with it and after the Terminate, are 
 """
 import wire
 from harness import AREA, INBOX, case, event_for, same
-from subject import LOC_LEN_ERR, SUCCESS, TERM_SENT, WR_FLUSH_ERR
+from subject import LOC_LEN_ERR, LOC_PROT_ERR, SUCCESS, TERM_SENT, WR_FLUSH_ERR
 from wire import DDP, LLP, QN_READ, QN_SEND, RDMAP, Error
 
 CUTS = ("whole", "random", "octets")
@@ -23,6 +23,7 @@ P_STAG, P_BOUNDS, P_ACCESS, P_ASSOC, P_WRAP = (Error(RDMAP, 1, n) for n in range
 P_INVALIDATE = Error(RDMAP, 1, 0x09)
 O_VERSION, O_OPCODE = (Error(RDMAP, 2, n) for n in (5, 6))
 O_UNSPECIFIED = Error(RDMAP, 2, 0xFF)
+CATASTROPHE = Error(RDMAP, 0, 0)
 
 _cut = 0
 
@@ -425,6 +426,23 @@ def _(s):
 )
 def _(s):
     return s.read(body=bytes(14), last=False)
+
+
+def into_what_cannot_be_written(s):
+    s.env.receive(s.link, "readable:0:64")
+    return []
+
+
+# The consumer's own fault, and nothing that the peer has sent is to be quoted.
+@error(
+    "untagged: the receive has no memory to write to",
+    CATASTROPHE,
+    receives=0,
+    before=into_what_cannot_be_written,
+    statuses=[LOC_PROT_ERR],
+)
+def _(s):
+    return s.peer.tx.frame(s.send()), None
 
 
 @error(

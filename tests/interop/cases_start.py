@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """MPA start-up: every frame that is right, every frame that is wrong, and every way to break off."""
+import errno
+
 import wire
 import peer as peers
 from cases_good import both_ways, completed, expect_send, expect_response, pattern
@@ -350,6 +352,17 @@ bad_reply(
     start_frame(REP_KEY, FLAG_C | FLAG_S, 2, Enhanced(p2p=True, write=True, ord=16382).build()),
     says=wire.Error(wire.LLP, 0, 6),
 )
+
+
+@case("reply: good, but the queue pair cannot take the connection any more")
+def _(env):
+    link = connecting(env)
+    # Only INIT leads to a connection.
+    env.subject.do("reset", link.name)
+    link.peer.send_octets(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY))
+    env.told_why(link, wire.Error(wire.LLP, 0, 5))
+    event = env.subject.event(link.name)
+    same("event", ("CONNECT_ERROR", -errno.EINVAL), (event.kind, event.status))
 
 
 for end in ("fin", "rst"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The peer terminates, in every form that a Terminate can have, and in some that it must not."""
 import wire
-from cases_errors import BAD_CRC, O_VERSION, P_ACCESS, P_BOUNDS, T_BOUNDS, U_NO_BUFFER
+from cases_errors import BAD_CRC, CATASTROPHE, O_VERSION, P_ACCESS, P_BOUNDS, T_BOUNDS, U_NO_BUFFER
 from cases_good import expect_request, open_gate
 from harness import BIG_AREA, case, same
 from subject import (
@@ -194,12 +194,37 @@ def _(peer, requests):
     return [wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, copied(P_ACCESS, requests[0]), mo=4)]
 
 
+# Every error that the documents define, by layer and type.
+DEFINED = {
+    (wire.RDMAP, 0): (0x00,),
+    (wire.RDMAP, 1): (0x00, 0x01, 0x02, 0x03, 0x04, 0x09, 0xFF),
+    (wire.RDMAP, 2): (0x05, 0x06, 0x07, 0x08, 0x09, 0xFF),
+    (wire.DDP, 0): (0x00,),
+    (wire.DDP, 1): (0x00, 0x01, 0x02, 0x03, 0x04),
+    (wire.DDP, 2): (0x01, 0x02, 0x03, 0x04, 0x05, 0x06),
+    (wire.LLP, 0): (0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07),
+}
+BLAMED = {0: REM_OP_ERR, 1: REM_ACCESS_ERR, 2: REM_INV_REQ_ERR}
+
+
+def every_error():
+    for (layer, etype), codes in DEFINED.items():
+        for code in codes:
+            error = Error(layer, etype, code)
+            if layer == wire.LLP:
+                told(f"{error}", error)(lambda peer, _, e=error: [peer.terminate(terminate_body(e))])
+            else:
+                told(f"{error}", error, [BLAMED[etype], WR_FLUSH_ERR])(
+                    lambda peer, requests, e=error: [peer.terminate(copied(e, requests[0], rdmap=False))]
+                )
+
+
+every_error()
+
+
 @told("about the first Read, that its version is wrong", O_VERSION, [REM_INV_REQ_ERR, WR_FLUSH_ERR])
 def _(peer, requests):
     return [peer.terminate(copied(O_VERSION, requests[0], rdmap=False))]
-
-
-CATASTROPHE = Error(wire.RDMAP, 0, 0)
 
 
 @told("about the first Read, for the peer's own reasons", CATASTROPHE, [REM_OP_ERR, WR_FLUSH_ERR])

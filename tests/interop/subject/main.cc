@@ -54,6 +54,7 @@ class Subject {
   std::string event(Command& c);
   std::string async(Command& c);
   std::string state(Command& c);
+  std::string reset(Command& c);
   std::string qpAccess(Command& c);
   std::string recv(Command& c);
   std::string send(Command& c);
@@ -86,6 +87,7 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"event", &Subject::event},
     {"async", &Subject::async},
     {"state", &Subject::state},
+    {"reset", &Subject::reset},
     {"qpaccess", &Subject::qpAccess},
     {"recv", &Subject::recv},
     {"send", &Subject::send},
@@ -227,6 +229,14 @@ std::string Subject::async(Command& c) {
 
 std::string Subject::state(Command& c) {
   return vm::stateName(vm::queryState(links_.at(c.word()).qp()));
+}
+
+// reset LINK: its queue pair goes to RESET
+std::string Subject::reset(Command& c) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RESET;
+  checkErrno(ibv_modify_qp(links_.at(c.word()).qp(), &attr, IBV_QP_STATE), "ibv_modify_qp RESET");
+  return "";
 }
 
 // qpaccess LINK ACCESS
