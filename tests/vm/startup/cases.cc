@@ -63,6 +63,39 @@ void Suite::crc() {
   reset();
 }
 
+// Both sides' wishes for markers, with and without CRCs, in each revision.
+void Suite::markers() {
+  both("mpa_rev_accept", kEveryRevision);
+  for (int rev = 2; rev >= 0; rev--) {
+    client_.put("mpa_rev", std::to_string(rev));
+    for (int crc = 1; crc >= 0; crc--) {
+      both("crc", std::to_string(crc));
+      for (int bits = 0; bits < 4; bits++) {
+        const int server = bits >> 1, client = bits & 1;
+        server_.put("markers", std::to_string(server));
+        client_.put("markers", std::to_string(client));
+        attempt(strf("revision %d, CRC %d, markers: to the server %d, to the client %d", rev, crc,
+                     server, client),
+                {});
+        wire("M and C as set", strf("req [a-z]+ rev=%d M=%d C=%d.*rep [a-z]+ rev=%d M=%d C=%d", rev,
+                                    client, crc, rev, server, crc));
+        const char* state = crc != 0 ? "good" : "none";
+        wire("both sides' first FPDUs are where they belong",
+             strf("req first op=[0-9]+ crc=%s mark=%d .*rep first op=[0-9]+ crc=%s mark=%d", state,
+                  server, state, client));
+      }
+    }
+  }
+  fact("no FPDU was refused", [&] {
+    for (const Device* device : {&server_, &client_}) {
+      for (const char* counter : {"rx_marker_errors", "rx_crc_errors"}) {
+        if (device->count(counter) != 0) fail("%s: %s", device->name().c_str(), counter);
+      }
+    }
+  });
+  reset();
+}
+
 void Suite::revisions() {
   const std::vector<std::string> accepts{"0 1 2", "1 2", "2", "1", "0"};
   client_.put("mpa_rev_accept", kEveryRevision);

@@ -8,8 +8,9 @@ PORT, put together like this, in the order of the connections:
 .N req frame rev=2 M=0 C=1 R=0 S=1 L=0 pd=4 A=1 send=0 write=1 read=1 ird=4 ord=4 .N rep ...
 
 N counts the connections to the port, req and rep name the side that sent the frame, "frame",
-"key" and "private" its kind. After its frames, "first" names the operation of the first FPDU of each side, the error
-of a Terminate, and its CRC (good, bad, or none: zero).
+"key" and "private" its kind. After its frames, "first" names the operation of the first FPDU of
+each side, the error of a Terminate, its CRC (good, bad, or none: zero), and whether a marker stands
+before it.
 """
 
 import re
@@ -112,7 +113,8 @@ def first_fpdu(octets, markers):
         covered = octets[: whole + (4 if markers else 0)]
         field = struct.unpack_from("<I", body, whole)[0]
         text += f" crc={'good' if field == crc32c(covered) else 'none' if not field else 'bad'}"
-    return text
+    # An FPDU itself begins with its length, which is never zero.
+    return f"{text} mark={int(octets[:4] == bytes(4))}"
 
 
 def describe(sides):

@@ -43,6 +43,7 @@ int runSuite(const Choice& c) {
   }
   suite.settings();
   suite.crc();
+  suite.markers();
   suite.revisions();
   suite.privateData();
   suite.readyToReceive();

@@ -51,6 +51,7 @@ class Suite {
 
   void settings();
   void crc();
+  void markers();
   void revisions();
   void privateData();
   void readyToReceive();
