@@ -128,12 +128,14 @@ mixed_traffic() {
 # Wireshark's dissector loses a marked stream when a segment holds more than one FPDU, which none
 # does of messages that are sent one at a time, and when a marker stands directly behind a CRC: it
 # takes that for a part of the FPDU before. So it reads the beginning of each stream, without the
-# ready-to-receive message that is repeated or not, as time goes, and moves all that follows.
-wireshark() {
-	local text=/dev/shm/text fields=/dev/shm/fields fpdus good
+# ready-to-receive message that is repeated or not, as time goes, and moves all that follows. Where one
+# direction alone has markers it reads nothing of the other.
+wireshark() { # DA DB MESSAGES
+	local name="wireshark $1$2" text=/dev/shm/text fields=/dev/shm/fields fpdus good
 	local beginning='iwarp_mpa.ulpdulength && tcp.seq < 60000'
+	markers "$1" "$2"
 	check "nothing is sent by the clock" ask da p2p 0 && ask db p2p 0
-	capture pingpong perftest ib_send_lat -e -s 20000 -n 40
+	capture "pingpong$1$2" perftest ib_send_lat -e -s 20000 -n "$3"
 	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
 		-Y "$beginning" -O iwarp_mpa >$text 2>/dev/null
 	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
@@ -141,11 +143,12 @@ wireshark() {
 		-e tcp.seq -e iwarp_mpa.ulpdulength -e iwarp_mpa.marker_fpduptr >$fields 2>/dev/null
 	fpdus=$(awk -F';' '{n += split($4, x, ",")} END {print n + 0}' $fields)
 	good=$(grep -c 'Good CRC32' $text)
-	note "wireshark: $fpdus FPDUs, $good good CRCs, $(pointers $fields)"
-	check "wireshark: there are many FPDUs" test "$fpdus" -gt 50
-	check "wireshark: every CRC is good" test "$good" = "$fpdus"
-	check_says "wireshark: every marker agrees with the lengths" \
-		'^[0-9]{2,} markers, 0 segments wrong' pointers $fields
+	# What da asks for, the client sends: to the server's port.
+	note "$name: $fpdus FPDUs, $good good CRCs, $(pointers $fields "$1" "$2")"
+	check "$name: there are many FPDUs" test "$fpdus" -gt 50
+	check "$name: every CRC is good" test "$good" = "$fpdus"
+	check_says "$name: every marker agrees with the lengths" \
+		'^[0-9]{2,} markers, 0 segments wrong' pointers $fields "$1" "$2"
 	ask da p2p 1
 	ask db p2p 1
 }
@@ -153,11 +156,11 @@ wireshark() {
 # The lengths that Wireshark reads give where FPDUs begin, and that, what their markers say. A
 # segment's place in the stream is counted from the first: what is misread later may be followed by
 # more that is read.
-pointers() { # FIELDS
-	awk -F';' '
+pointers() { # FIELDS DA DB
+	awk -F';' -v server=$port -v to_server="$2" -v to_client="$3" '
 		function fpdu(len,   first) {
 			for (first = 1; len > 0; len -= 4) {
-				if (at % 512 == 0) {
+				if (marked && at % 512 == 0) {
 					want = want (want == "" ? "" : ",") (first ? 0 : at - start)
 					total++
 					at += 4
@@ -171,6 +174,7 @@ pointers() { # FIELDS
 			d = $1 "." $2
 			if (!(d in base)) base[d] = $3
 			at = $3 - base[d]
+			marked = $2 == server ? to_client : to_server
 			want = ""
 			n = split($4, l, ",")
 			for (i = 1; i <= n; i++) fpdu(int((2 + l[i] + 3) / 4) * 4 + 4)
@@ -183,7 +187,9 @@ captured() {
 	markers 1 1
 	wire_segments off
 	mixed_traffic
-	wireshark
+	wireshark 1 1 40
+	wireshark 1 0 8
+	wireshark 0 1 8
 	wire_segments on
 }
 
