@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# Wireshark's dissectors read what Kiwarp sends: every operation, no malformed frame, every CRC
-# good, and for long messages FPDUs that start and end with TCP segments.
+# Wireshark's dissectors read what Kiwarp sends: every operation, in every revision of MPA, no
+# malformed frame, every CRC good, and for long messages FPDUs that start and end with TCP segments.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -33,10 +33,15 @@ end_capture() { # NAME
 	wait $tcpdump
 	check_says "$1: the capture lost nothing" '(^|[^0-9])0 packets dropped' cat "$OUT/$1.tcpdump"
 	cp "$pcap" "$OUT/$1.pcap"
+	read_capture "$1"
+}
+
+read_capture() { # NAME
+	pcap=/dev/shm/$1.pcap
 	tshark -r "$pcap" "${quiet[@]}" -O iwarp_mpa,iwarp_ddp_rdmap >"/dev/shm/$1.text" 2>/dev/null
 	tshark -r "$pcap" "${quiet[@]}" -T fields -E separator=';' -e frame.number -e tcp.srcport \
 		-e tcp.len -e iwarp_mpa.ulpdulength -e iwarp_rdma.opcode -e _ws.malformed \
-		-e iwarp_mpa.bad_length -e tcp.analysis.retransmission \
+		-e iwarp_mpa.bad_length -e tcp.analysis.retransmission -e iwarp_mpa.rev \
 		>"/dev/shm/$1.fields" 2>/dev/null
 }
 
@@ -120,6 +125,48 @@ mixed_operations() {
 	fi
 }
 
+# frames_of NAME REVISION NUMBER: start-up's frames are of this revision, and so many.
+frames_of() {
+	local revs
+	revs=$(cut -d';' -f9 "/dev/shm/$1.fields" | grep . | sort | uniq -c | xargs)
+	if [ "$revs" = "$3 $2" ]; then
+		ok "$1: start-up's frames are of revision $2"
+	else
+		not_ok "$1: start-up's frames are of revision $2 (number and revision: $revs)"
+	fi
+}
+
+# Revision 0 begins with Start Keys, which Wireshark does not know. In a copy of the capture frames of
+# revision 1 stand for them; what it then reads are the FPDUs of revision 0 as they were sent.
+earlier_revisions() {
+	local rev dev name
+	for dev in da db; do echo "0 1 2" >"$settings/$dev/settings/mpa_rev_accept"; done
+	for rev in 1 0; do
+		name=revision$rev
+		port=$((port + 1))
+		echo $rev >"$settings/db/settings/mpa_rev"
+		capture $name
+		pair "$name: the verifier" $port a b "$verify" --server 10.1.0.1 --port $port \
+			--wait solicited -- "$verify" --client 10.1.0.1 --port $port --ops 200 \
+			--max-size 8k --seed 8 --qps 1 --wait solicited
+		end_capture $name
+		if [ $rev = 0 ]; then
+			check "$name: Wireshark knows no Start Key" test "$(frames $name)" = 0
+			check_says "$name: each side sends one" '^2 Start Keys' \
+				"$TOP/tests/vm/start_keys.py" "$pcap" /dev/shm/translated.pcap
+			name=translated
+			read_capture $name
+		fi
+		frames_of $name 1 2
+		sound $name
+		opcodes $name 0 1 2 3 4 5 6
+	done
+	echo 2 >"$settings/db/settings/mpa_rev"
+}
+
+# frames NAME: how many of start-up it reads
+frames() { cut -d';' -f9 "/dev/shm/$1.fields" | grep -c .; }
+
 # A peer's errors are answered with a Terminate that can be read.
 terminates() {
 	capture term a lo
@@ -130,6 +177,7 @@ terminates() {
 }
 
 port=18515
+settings=/sys/class/infiniband
 modprobe -a af_packet 2>/dev/null
 setup_pair
 wire_segments
@@ -137,6 +185,10 @@ mixed_operations
 long_messages write ib_write_bw
 long_messages send ib_send_bw
 long_messages read ib_read_bw
-[ "$DEV_TYPE" != kiwarp ] || terminates write-wrong-rkey
+if [ "$DEV_TYPE" = kiwarp ]; then
+	frames_of mix 2 "$(frames mix)"
+	earlier_revisions
+	terminates write-wrong-rkey
+fi
 teardown_pair
 finish
