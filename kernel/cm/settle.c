@@ -167,9 +167,9 @@ void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
  * @params: what kw_settle_passive() settled
  * @enh: result
  *
- * Peer-to-peer without any kind of RTR says that none of those offered will
- * do; it is the initiator's to end that (RFC 6581 section 9.2). A depth that
- * the initiator does not negotiate is not answered with one.
+ * If none of the kinds of RTR offered will do, the answer names those that
+ * would have; it is the initiator's to end that (RFC 6581 section 9.2). A depth
+ * that the initiator does not negotiate is not answered with one.
  *
  * Context: process, kw_ep.lock held.
  */
@@ -177,14 +177,17 @@ void kw_settle_answer(const struct kw_ep *ep,
 		      const struct kw_stream_params *params,
 		      struct kw_mpa_enh *enh)
 {
+	u32 kinds = BIT(params->rtr);
 	struct kw_mpa_enh peer;
 
 	kw_settle_peer_enh(ep, &peer);
+	if (peer.p2p && params->rtr == KW_RTR_NONE)
+		kinds = ep->set.rtr;
 	*enh = (struct kw_mpa_enh) {
 		.p2p = peer.p2p,
-		.rtr_send = params->rtr == KW_RTR_SEND,
-		.rtr_write = params->rtr == KW_RTR_WRITE,
-		.rtr_read = params->rtr == KW_RTR_READ,
+		.rtr_send = kinds & BIT(KW_RTR_SEND),
+		.rtr_write = kinds & BIT(KW_RTR_WRITE),
+		.rtr_read = kinds & BIT(KW_RTR_READ),
 		.ird = peer.ord == KW_MPA_DEPTH_NONE ? KW_MPA_DEPTH_NONE :
 						       params->ird,
 		.ord = peer.ird == KW_MPA_DEPTH_NONE ? KW_MPA_DEPTH_NONE :

@@ -267,7 +267,7 @@ def _(env):
     with env.setting("rtr", "write"):
         link = env.open_responder(enh=Enhanced(p2p=True, send=True, read=True))
     got = Enhanced.parse(link.frame.pd)
-    same("reply", (True, 0), (got.p2p, got.send + got.write + got.read))
+    same("reply", (True, False, True, False), (got.p2p, got.send, got.write, got.read))
     # It is the initiator's to end that.
     error = wire.Error(wire.LLP, 0, 7)
     link.peer.send(link.peer.terminate(wire.terminate_body(error)))

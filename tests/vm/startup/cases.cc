@@ -189,8 +189,8 @@ void Suite::readyToReceive() {
   Attempt none;
   none.outcome = "RDMA_CM_EVENT_CONNECT_ERROR status -EPROTO";
   attempt("no common way to be ready to receive", none);
-  wire("the responder names none, and is told why that is the end",
-       "rep frame.* A=1 send=0 write=0 read=0.*req first op=7 error=2007 crc=good");
+  wire("the responder names its own, and is told why that is the end",
+       "rep frame.* A=1 send=0 write=1 read=0.*req first op=7 error=2007 crc=good");
   fact("the Terminate is counted on both sides", [&] {
     if (client_.count("terminates_sent") != sent + 1) fail("not where it was sent");
     const Deadline deadline(kLimit);

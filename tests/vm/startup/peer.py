@@ -120,9 +120,9 @@ class Initiator:
         self.accepted("depths that are not negotiated",
                       frame(REQ, 2, C | S, enhanced(0, NONE, NONE)), (REP, C | S, 2),
                       NONE << 16 | NONE)
-        self.accepted("ready to receive by what is not known: none is chosen",
+        self.accepted("ready to receive by what is not known: what is known is named",
                       frame(REQ, 2, C | S, enhanced(A | SEND, NONE, NONE)), (REP, C | S, 2),
-                      A | NONE << 16 | NONE)
+                      A | WRITE | READ | NONE << 16 | NONE)
         self.refused("garbage", b"GET / HTTP/1.0\r\n\r\n")
         self.refused("a key that is wrong in its last octet", frame(REQ[:15] + b"f", 1, C))
         self.refused("a reply", frame(REP, 1, C))
