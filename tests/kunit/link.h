@@ -150,5 +150,6 @@ extern struct kunit_suite kt_wire_suite;
 extern struct kunit_suite kt_stag_suite;
 extern struct kunit_suite kt_receive_suite;
 extern struct kunit_suite kt_segment_suite;
+extern struct kunit_suite kt_msn_suite;
 
 #endif /* KT_LINK_H */
