@@ -334,19 +334,23 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 
 /*
  * The source may have been deregistered since the request was checked. The
- * peer is shown the request: there is no more of a header to show yet.
+ * peer is shown what is left of the request (RFC 5040 section 4.8).
  */
-static void kw_read_resp_fail(struct kw_stream *s, u64 to, u32 len)
+static void kw_read_resp_fail(struct kw_stream *s, u32 len)
 {
-	const struct kw_read_req *r = &s->irq[s->irq_head];
-	u16 code = kw_check_read(s, r->src_stag, to, len);
+	struct kw_read_req left = s->irq[s->irq_head];
+	u16 code;
 	u8 hdr[KW_DDP_UNTAGGED_LEN];
 	u8 body[KW_READ_REQ_LEN];
 
+	left.sink_to += s->tx.off;
+	left.src_to += s->tx.off;
+	left.size -= s->tx.off;
+	code = kw_check_read(s, left.src_stag, left.src_to, len);
 	/* Those held have successive MSNs, and this is the oldest. */
 	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
 			    KW_QN_READ_REQ, s->rx.read_msn - s->irq_len, 0);
-	kw_read_req_build(body, r);
+	kw_read_req_build(body, &left);
 	s->tx.msg = KW_MSG_NONE;
 	kw_term_set(&s->tx.term, code ? code : KW_TERM_RDMAP_INV_STAG,
 		    sizeof(hdr) + sizeof(body), hdr, body);
@@ -371,7 +375,7 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 	p = kw_fpdu_ulpdu(ch, KW_DDP_TAGGED_LEN + n);
 	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
 			  IB_ACCESS_REMOTE_READ)) {
-		kw_read_resp_fail(s, src.addr, n);
+		kw_read_resp_fail(s, n);
 		return false;
 	}
 	last = s->tx.off + n == r->size;

@@ -234,6 +234,58 @@ static void kt_test_read_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, got, req.size);
 }
 
+/*
+ * A region that goes away between two segments of a Read Response: what is left
+ * of the request is quoted (RFC 5040 section 4.8).
+ */
+static void kt_test_read_source_goes(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
+	struct kt_octets o = kt_octets_new(test, 4096);
+	const struct kw_read_req req = {
+		.sink_stag = 0xabcd01,
+		.sink_to = 0xfffffffffffff000ULL,
+		.size = KT_REGION_LEN,
+		.src_stag = KT_STAG(KT_READ_ONLY),
+		.src_to = KT_BASE(KT_READ_ONLY),
+	};
+	atomic64_t *blocked = &l->counters[KW_CNT_TX_BLOCKED];
+	u8 body[KW_READ_REQ_LEN];
+	struct kw_read_req left;
+	struct kt_segment seg;
+	struct kw_term t;
+	u32 got = 0;
+
+	/* More than TCP takes while the far end reads nothing. */
+	l->s.sock->sk->sk_sndbuf = 16384;
+	l->s.sock->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	kw_read_req_build(body, &req);
+	kt_send(&o, KW_RDMAP_READ_REQ, 1, 0, true, body, sizeof(body));
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(atomic64_read(blocked)));
+	l->mem[KT_READ_ONLY].valid = false;
+	for (;;) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		if (!seg.ddp.tagged)
+			break;
+		got += seg.len;
+	}
+	KUNIT_EXPECT_GT(test, got, 0);
+	KUNIT_EXPECT_LT(test, got, req.size);
+	KUNIT_ASSERT_EQ(test, 0, kw_term_parse(seg.body, seg.len, &t));
+	KUNIT_EXPECT_EQ(test, kw_term_get_code(&t), KW_TERM_RDMAP_INV_STAG);
+	KUNIT_ASSERT_TRUE(test, t.has_rdmap);
+	kw_ddp_parse(t.ddp_hdr, &seg.ddp);
+	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_READ_REQ);
+	KUNIT_EXPECT_EQ(test, seg.ddp.msn, 1);
+	kw_read_req_parse(t.rr_hdr, &left);
+	KUNIT_EXPECT_EQ(test, left.sink_stag, req.sink_stag);
+	KUNIT_EXPECT_EQ(test, left.src_stag, req.src_stag);
+	KUNIT_EXPECT_EQ(test, left.sink_to, req.sink_to + got);
+	KUNIT_EXPECT_EQ(test, left.src_to, req.src_to + got);
+	KUNIT_EXPECT_EQ(test, left.size, req.size - got);
+}
+
 static void kt_test_read_response(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_initiator, 0, 0);
@@ -525,6 +577,7 @@ static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_random_pieces, kt_markers_gen_params),
 	KUNIT_CASE(kt_test_larger_than_the_buffer),
 	KUNIT_CASE(kt_test_read_request),
+	KUNIT_CASE(kt_test_read_source_goes),
 	KUNIT_CASE(kt_test_read_response),
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE_PARAM(kt_test_fault, kt_fault_gen_params),
