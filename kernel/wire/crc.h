@@ -14,76 +14,12 @@
 
 #define KW_CRC_SEED	0xffffffffU
 
-#ifdef __KERNEL__
-
-#include <linux/crc32c.h>
-#ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
+#ifdef __cplusplus
+extern "C" {
 #endif
 
-/*
- * Below this many octets the library's folded code does not run anyway, and
- * its call chain costs more than the sum.
- */
-#define KW_CRC_INLINE_MAX	512
-
-#ifdef CONFIG_X86_64
-/* SSE4.2's crc32 works on general registers: no FPU section is needed. */
-static inline u32 kw_crc32c_sse42(u32 crc, const u8 *p, size_t n)
-{
-	u64 c = crc;
-
-	for (; n >= 8; n -= 8, p += 8)
-		asm("crc32q %1, %q0" : "+r" (c)
-		    : "rm" (get_unaligned((const u64 *)p)));
-	crc = c;
-	for (; n; n--, p++)
-		asm("crc32b %1, %0" : "+r" (crc) : "rm" (*p));
-	return crc;
-}
-#endif
-
-/**
- * kw_crc32c() - continue a CRC32C (Castagnoli)
- * @crc: KW_CRC_SEED, or what an earlier call returned
- * @p: octets
- * @n: how many
- *
- * Context: any.
- * Return: the CRC so far, before the final inversion.
- */
-static inline u32 kw_crc32c(u32 crc, const void *p, size_t n)
-{
-#ifdef CONFIG_X86_64
-	if (n < KW_CRC_INLINE_MAX && static_cpu_has(X86_FEATURE_XMM4_2))
-		return kw_crc32c_sse42(crc, p, n);
-#endif
-	return crc32c(crc, p, n);
-}
-
-#else
-
-/* For tests and fuzzers: small rather than fast. */
-static inline u32 kw_crc32c(u32 crc, const void *p, size_t n)
-{
-	/* Entry i: four steps of the reflected polynomial 0x82f63b78 over i. */
-	static const u32 nibble[16] = {
-		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
-		0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-		0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
-	};
-	const u8 *b = (const u8 *)p;
-
-	while (n--) {
-		crc ^= *b++;
-		crc = crc >> 4 ^ nibble[crc & 15];
-		crc = crc >> 4 ^ nibble[crc & 15];
-	}
-	return crc;
-}
-
-#endif /* __KERNEL__ */
+u32 kw_crc32c(u32 crc, const void *p, size_t n);
+u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n);
 
 /**
  * kw_crc_put - finish a CRC and write the CRC field
@@ -105,5 +41,9 @@ static inline u32 kw_crc_get(const u8 *src)
 {
 	return ~get_unaligned_le32(src);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* KW_WIRE_CRC_H */

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
+#include <span>
+#include <vector>
 
 #include "octets.h"
 
@@ -43,6 +47,46 @@ TEST(Crc, GetIsTheRunningCrc) {
   const Octets zeros(32);
   EXPECT_EQ(kw_crc_get(field.data()), kw_crc32c(KW_CRC_SEED, zeros.data(), zeros.size()));
   EXPECT_EQ(kw_crc_get(hex("ffffff7f").data()), 0x80000000U);
+}
+
+// The definition, bit by bit.
+u32 bitwise(u32 crc, std::span<const u8> octets) {
+  for (const u8 octet : octets) {
+    crc ^= octet;
+    for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78U : 0U);
+  }
+  return crc;
+}
+
+// Every length that the blocks of three streams divide in another way, at every alignment.
+TEST(Crc, AllLengthsAndAlignments) {
+  Octets data(9100);
+  std::mt19937 random(5044);
+  std::generate(data.begin(), data.end(), [&] { return static_cast<u8>(random()); });
+  std::vector<size_t> lengths(1900);
+  std::iota(lengths.begin(), lengths.end(), size_t{0});
+  lengths.insert(lengths.end(), {2687, 2688, 2689, 4096, 8940, 9092});
+  for (const size_t length : lengths) {
+    const size_t at = length % 8;
+    const std::span<const u8> part(data.data() + at, length);
+    ASSERT_EQ(kw_crc32c(KW_CRC_SEED, part.data(), length), bitwise(KW_CRC_SEED, part))
+        << length << " octets";
+  }
+}
+
+TEST(Crc, CopiesWhatItSums) {
+  Octets data(9100);
+  std::iota(data.begin(), data.end(), u8{0});
+  for (const size_t length : {0, 1, 7, 8, 9, 383, 384, 391, 1343, 1344, 1424, 1448, 2695, 9090}) {
+    for (size_t at = 0; at < 8; at++) {
+      const std::span<const u8> part(data.data() + at, length);
+      Octets copy(length + 16, 0xee);
+      EXPECT_EQ(kw_crc32c_copy(7, copy.data() + 8, part.data(), length), bitwise(7, part));
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), copy.begin() + 8));
+      EXPECT_EQ(Octets(copy.begin(), copy.begin() + 8), Octets(8, 0xee));
+      EXPECT_EQ(Octets(copy.end() - 8, copy.end()), Octets(8, 0xee));
+    }
+  }
 }
 
 }  // namespace
