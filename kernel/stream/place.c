@@ -7,6 +7,7 @@
 
 #include "stream/owner.h"
 #include "stream/place.h"
+#include "wire/crc.h"
 
 /* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
 struct kw_mem_errors {
@@ -287,13 +288,16 @@ int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
 }
 
 static void kw_gather(struct kw_stream *s, u8 *dst, const struct kw_mem *mem,
-		      u64 off, u32 len)
+		      u64 off, u32 len, u32 *crc)
 {
 	while (len) {
 		struct kw_run run = kw_mem_at(mem, off, &s->rx.mem_ext);
 		u32 n = min_t(u64, run.len, len);
 
-		memcpy(dst, run.va, n);
+		if (crc)
+			*crc = kw_crc32c_copy(*crc, dst, run.va, n);
+		else
+			memcpy(dst, run.va, n);
 		dst += n;
 		off += n;
 		len -= n;
@@ -309,12 +313,14 @@ static void kw_gather(struct kw_stream *s, u8 *dst, const struct kw_mem *mem,
  * @pos: where the first octet is; moved past the last
  * @len: octets
  * @access: IB_ACCESS_* that each region must have; 0 to send
+ * @crc: a CRC32C to continue over them on the way, or NULL
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or -EACCES if a right is missing or the list is too short.
  */
 int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
-		  u32 num_sge, struct kw_sg_pos *pos, u32 len, u32 access)
+		  u32 num_sge, struct kw_sg_pos *pos, u32 len, u32 access,
+		  u32 *crc)
 {
 	while (len && pos->idx < num_sge) {
 		const struct kiwarp_sge *e = &sge[pos->idx];
@@ -326,7 +332,7 @@ int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
 			if (!mem)
 				return -EACCES;
 			kw_gather(s, dst, mem, e->addr + pos->off - mem->base,
-				  n);
+				  n, crc);
 			kw_mem_put(mem);
 			dst += n;
 			pos->off += n;

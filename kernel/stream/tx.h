@@ -10,6 +10,8 @@
  * @p: where the next FPDU begins
  * @left: free octets
  * @cut: where in the stream @p is
+ * @summed: end of the octets of the FPDU being built that @crc is of, or NULL
+ * @crc: their CRC
  * @full: nothing more fits; the caller sends and starts a new chunk
  * @eor: the chunk has to end its TCP segment
  */
@@ -17,6 +19,8 @@ struct kw_chunk {
 	u8 *p;
 	u32 left;
 	struct kw_cut cut;
+	const u8 *summed;
+	u32 crc;
 	bool full;
 	bool eor;
 };

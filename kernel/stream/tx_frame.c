@@ -41,14 +41,38 @@ static bool kw_fpdu_fits(struct kw_chunk *ch, u32 ulpdu_len)
 }
 
 /* Where the ULPDU is to be put: behind room for the FPDU's markers. */
-static u8 *kw_fpdu_ulpdu(const struct kw_chunk *ch, u32 ulpdu_len)
+static u8 *kw_fpdu_ulpdu(struct kw_chunk *ch, u32 ulpdu_len)
 {
 	u8 *p = ch->p + KW_MPA_HDR_LEN;
 
+	ch->summed = NULL;
 	if (!ch->cut.markers)
 		return p;
 	return p + KW_MARKER_LEN * kw_markers_in(ch->cut.off,
 						 kw_fpdu_len(ulpdu_len));
+}
+
+/*
+ * Begin the CRC with what stands before the payload, so that it can be
+ * continued while the payload is copied. Markers are in the way of that.
+ */
+static u32 *kw_fpdu_sum(const struct kw_stream *s, struct kw_chunk *ch,
+			u8 *ulpdu, u32 hdr_len, u32 len)
+{
+	if (!s->p.crc || ch->cut.markers)
+		return NULL;
+	put_unaligned_be16(hdr_len + len, ulpdu - KW_MPA_HDR_LEN);
+	ch->crc = kw_crc32c(KW_CRC_SEED, ch->p, KW_MPA_HDR_LEN + hdr_len);
+	ch->summed = ulpdu + hdr_len + len;
+	return &ch->crc;
+}
+
+static void kw_fpdu_put_crc(const struct kw_chunk *ch, u8 *field)
+{
+	const u8 *from = ch->summed ? ch->summed : ch->p;
+	u32 crc = ch->summed ? ch->crc : KW_CRC_SEED;
+
+	kw_crc_put(field, kw_crc32c(crc, from, field - from));
 }
 
 /* Around a ULPDU, which stands where kw_fpdu_ulpdu() said. */
@@ -65,7 +89,7 @@ static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
 		len = kw_markers_insert(ch->p, ch->cut.off, len);
 	crc = ch->p + len - KW_MPA_CRC_LEN;
 	if (s->p.crc)
-		kw_crc_put(crc, kw_crc32c(KW_CRC_SEED, ch->p, crc - ch->p));
+		kw_fpdu_put_crc(ch, crc);
 	else
 		memset(crc, 0, KW_MPA_CRC_LEN);
 	ch->p += len;
@@ -276,15 +300,19 @@ static bool kw_frame_wqe_read(struct kw_stream *s, struct kw_chunk *ch)
 	return true;
 }
 
-static int kw_wqe_gather(struct kw_stream *s, u8 *dst, u32 len)
+/* The payload of an FPDU, behind its header, which is complete. */
+static int kw_wqe_gather(struct kw_stream *s, struct kw_chunk *ch, u8 *ulpdu,
+			 u32 hdr_len, u32 len)
 {
 	struct kw_wqe *w = &s->tx.wqe;
 
 	if (w->flags & KIWARP_SQE_INLINE) {
-		memcpy(dst, w->inl + s->tx.off, len);
+		memcpy(ulpdu + hdr_len, w->inl + s->tx.off, len);
 		return 0;
 	}
-	return kw_gather_sgl(s, dst, w->sge, w->num_sge, &s->tx.pos, len, 0);
+	return kw_gather_sgl(s, ulpdu + hdr_len, w->sge, w->num_sge,
+			     &s->tx.pos, len, 0,
+			     kw_fpdu_sum(s, ch, ulpdu, hdr_len, len));
 }
 
 static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
@@ -306,10 +334,6 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 		return false;
 	len = n;
 	p = kw_fpdu_ulpdu(ch, hdr_len + len);
-	if (kw_wqe_gather(s, p + hdr_len, len)) {
-		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
-		return false;
-	}
 	last = s->tx.off + len == w->len;
 	op = write ? KW_RDMAP_WRITE :
 	     kw_send_ops[inv][!!(w->flags & KIWARP_SQE_SOLICITED)];
@@ -320,6 +344,10 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 		kw_ddp_put_untagged(p, last, KW_RDMAP_CTRL(op),
 				    inv ? w->inv_stag : 0, KW_QN_SEND,
 				    s->tx.send_msn, s->tx.off);
+	if (kw_wqe_gather(s, ch, p, hdr_len, len)) {
+		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
+		return false;
+	}
 	kw_fpdu_finish(s, ch, p, hdr_len + len);
 	s->tx.off += len;
 	if (last) {
@@ -373,14 +401,15 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 		return false;
 	src.length = n;
 	p = kw_fpdu_ulpdu(ch, KW_DDP_TAGGED_LEN + n);
-	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
-			  IB_ACCESS_REMOTE_READ)) {
-		kw_read_resp_fail(s, n);
-		return false;
-	}
 	last = s->tx.off + n == r->size;
 	kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(KW_RDMAP_READ_RESP),
 			  r->sink_stag, r->sink_to + s->tx.off);
+	if (kw_gather_sgl(s, p + KW_DDP_TAGGED_LEN, &src, 1, &pos, n,
+			  IB_ACCESS_REMOTE_READ,
+			  kw_fpdu_sum(s, ch, p, KW_DDP_TAGGED_LEN, n))) {
+		kw_read_resp_fail(s, n);
+		return false;
+	}
 	kw_fpdu_finish(s, ch, p, KW_DDP_TAGGED_LEN + n);
 	s->tx.off += n;
 	if (last) {
