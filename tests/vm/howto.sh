@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Runs the commands of the pages under Documentation/, so that what a page says is what is tested.
+# A page has its commands in blocks ```sh NAME ... ```. The block "settings" has, as lines
+# "export NAME=VALUE", what readers adapt: its user here exports values of its own. Every other
+# block is run as it stands.
+
+# howto_block PAGE BLOCK: its commands; blocks of the same name are one script.
+howto_block() {
+	awk -v begin="\`\`\`sh $2" '
+		inside && /^```/ { inside = 0; next }
+		inside
+		$0 == begin { inside = 1; found = 1 }
+		END { exit !found }' "$TOP/Documentation/$1.md" ||
+		{ echo "Documentation/$1.md has no block $2" >&2; return 1; }
+}
+
+# howto PAGE BLOCK [NS]: run a block, in a namespace if need be.
+howto() {
+	local page=$1 block=$2 ns=${3:--} script
+	howto_ready "$page" || return
+	script=$(howto_block "$page" "$block") || return
+	: >"$LOGS/.howto-$page-$block"
+	in_ns "$ns" timeout -k 5 "$PATIENCE" bash -eux -o pipefail -c "$script" </dev/null
+}
+
+# All that the page has its readers set is set.
+howto_ready() {
+	local name
+	for name in $(howto_block "$1" settings | grep -oE '[A-Z_]+=' | tr -d =); do
+		[ -n "$(printenv "$name")" ] || { echo "the page's setting $name is not exported" >&2; return 1; }
+	done
+}
+
+# howto_all_ran PAGE: a fact: no block of the page was left out, and each has a name.
+howto_all_ran() {
+	check "every block of $1.md was run" howto_left_out "$1"
+}
+
+howto_left_out() {
+	local line block rv=0
+	while read -r line; do
+		block=${line#\`\`\`sh}
+		block=${block# }
+		[ "$block" = settings ] || howto_ran "$1" "$block" ||
+			{ echo "not run: $line"; rv=1; }
+	done < <(grep '^```sh' "$TOP/Documentation/$1.md")
+	return $rv
+}
+
+howto_ran() { [ -n "$2" ] && [ -e "$LOGS/.howto-$1-$2" ]; }
+
+# howto_modprobe: "modprobe kiwarp" is for those who have it installed; here it is in build/.
+howto_modprobe() {
+	local needs
+	needs=$(modinfo -F depends "$TOP/build/kiwarp.ko" | tr , ' ')
+	mkdir -p /etc/modprobe.d
+	echo "install kiwarp modprobe -a $needs; [ -d /sys/module/kiwarp ] || insmod $TOP/build/kiwarp.ko" \
+		>/etc/modprobe.d/kiwarp.conf
+}
