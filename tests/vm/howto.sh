@@ -16,13 +16,21 @@ howto_block() {
 		{ echo "Documentation/$1.md has no block $2" >&2; return 1; }
 }
 
-# howto PAGE BLOCK [NS]: run a block, in a namespace if need be.
-howto() {
-	local page=$1 block=$2 ns=${3:--} script
+# howto PAGE BLOCK [NS]: run a block, in a namespace if need be, and trace it.
+howto() { howto_run -x "$@"; }
+
+# howto_shown PAGE BLOCK [NS]: the same for people to read: the block as the page has it, then
+# what it prints.
+howto_shown() {
+	howto_block "$1" "$2" | sed 's/^/$ /' && howto_run +x "$@"
+}
+
+howto_run() {
+	local trace=$1 page=$2 block=$3 ns=${4:--} script
 	howto_ready "$page" || return
 	script=$(howto_block "$page" "$block") || return
 	: >"$LOGS/.howto-$page-$block"
-	in_ns "$ns" timeout -k 5 "$PATIENCE" bash -eux -o pipefail -c "$script" </dev/null
+	in_ns "$ns" timeout -k 5 "$PATIENCE" bash -eu "$trace" -o pipefail -c "$script" </dev/null
 }
 
 # All that the page has its readers set is set.
