@@ -8,7 +8,8 @@
  * an error if it cuts off what this side still waits for. In error: at most a
  * Terminate goes out, then FIN; what still comes is dropped unread by anyone,
  * but taken out of the socket, so that the close does not turn into a reset
- * that could overtake the Terminate. Abort: reset. Each has a deadline.
+ * that could overtake the Terminate. Abort: reset, unless a graceful end has
+ * come so far that TCP can finish it alone. Each has a deadline.
  * kw_end_work() alone lets go of the socket.
  */
 #include <linux/jiffies.h>
@@ -276,27 +277,42 @@ enum kw_end_step {
 	KW_END_WAIT,
 	KW_END_FIN,
 	KW_END_FINISH,
+	KW_END_RESET,
 };
+
+/*
+ * Kernel consumers disconnect and then, in one breath, move the queue pair to
+ * ERROR to drain it. If all is sent and answered, the peer is to see the
+ * graceful end that was asked for first: closing the socket sends the FIN, if
+ * it was not sent yet, and TCP waits for the peer's without us.
+ */
+static enum kw_end_step kw_end_abort(struct kw_stream *s)
+{
+	if (s->state == KW_STREAM_CLOSING &&
+	    (s->fin_sent || kw_end_is_drained(s)))
+		return KW_END_FINISH;
+	return KW_END_RESET;
+}
 
 static enum kw_end_step kw_end_next(struct kw_stream *s)
 {
 	bool ending = s->state == KW_STREAM_CLOSING ||
 		      s->state == KW_STREAM_ERROR;
 
-	if (s->abort || kw_stream_lost(s))
+	if (kw_stream_lost(s))
 		return KW_END_FINISH;
+	if (READ_ONCE(s->abort))
+		return kw_end_abort(s);
 	if (!ending)
 		return KW_END_WAIT;
-	if (kw_end_is_late(s)) {
-		s->abort = true;
-		return KW_END_FINISH;
-	}
+	if (kw_end_is_late(s))
+		return KW_END_RESET;
 	if (!s->fin_sent)
 		return kw_end_is_drained(s) ? KW_END_FIN : KW_END_WAIT;
 	return s->peer_fin ? KW_END_FINISH : KW_END_WAIT;
 }
 
-static void kw_end_detach(struct kw_stream *s)
+static void kw_end_detach(struct kw_stream *s, bool reset)
 {
 	struct sock *sk = s->sock->sk;
 
@@ -308,7 +324,7 @@ static void kw_end_detach(struct kw_stream *s)
 	sk->sk_write_space = s->save_write_space;
 	sk->sk_error_report = s->save_error_report;
 	write_unlock_bh(&sk->sk_callback_lock);
-	if (s->abort) {
+	if (reset) {
 		/* With no time to linger, closing resets. */
 		sock_set_flag(sk, SOCK_LINGER);
 		sk->sk_lingertime = 0;
@@ -393,8 +409,8 @@ void kw_end_work(struct work_struct *work)
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;
-	if (step == KW_END_FINISH)
-		kw_end_detach(s);
+	if (step == KW_END_FINISH || step == KW_END_RESET)
+		kw_end_detach(s, step == KW_END_RESET);
 	if (step == KW_END_WAIT)
 		kw_end_wait(s);
 	release_sock(sk);
@@ -402,7 +418,7 @@ void kw_end_work(struct work_struct *work)
 	if (step == KW_END_FIN) {
 		kernel_sock_shutdown(s->sock, SHUT_WR);
 		kw_stream_queue(s, &s->end_work, 0);
-	} else if (step == KW_END_FINISH) {
+	} else if (step != KW_END_WAIT) {
 		kw_end_finish(s);
 	}
 }
