@@ -10,6 +10,12 @@
 
 PATIENCE=180
 
+# Disconnecting is no accident: no counter and no asynchronous event may look like one.
+graceful() {
+	! dmesg | grep "IB QP event" &&
+		! rdma statistic show | grep -E 'conn_reset [1-9]|terminates_[a-z]+ [1-9]'
+}
+
 both_active() { active kw_va && active kw_vb; }
 
 make_wire
@@ -30,6 +36,7 @@ check "the disk is gone" until_true 20 no_disk
 check "connect-all finds it, too" howto nvme connect-all
 check "the disk is there again" until_true 20 have_disk
 check "the host disconnects again" howto nvme disconnect
+check "no connection ended in a reset or an error" graceful
 check "the target goes" howto nvme target-down
 check "nothing is left on the devices" until_true 20 nothing_left
 check "the consumers' modules are unloaded" consumers_gone
