@@ -306,3 +306,19 @@ def _(env, kiwarp):
         raise CheckFailed(f"from a destroyed queue pair came {link.peer.recv()}")
     except (Closed, Reset):
         pass
+
+
+# As kernel consumers do, which drain and destroy right after.
+@both("the consumer disconnects and destroys its queue pair at once: the end stays graceful")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    octets = pattern(4000)
+    env.subject.fill("source", 0, octets)
+    env.subject.must("send", link.name, 1, "source:0:4000")
+    env.subject.do("disconnect", link.name)
+    env.subject.do("forget", link.name)
+    expect_send(link.peer, octets, wire.SEND, 1)
+    env.peer_sees_fin(link)
+    link.peer.close()
+    env.subject.erase("source")
