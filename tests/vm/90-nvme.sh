@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # NVMe over Fabrics, the kernel's target and host both over Kiwarp, with the commands of
-# Documentation/nvme.md.
+# Documentation/nvme.md: discovery, I/O of all sizes with checksums, a file system, keep-alive,
+# and nothing left behind.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=nvme.sh
 . "$(dirname "$0")/nvme.sh"
 
-PATIENCE=180
+PATIENCE=240
+
+counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 
 # Disconnecting is no accident: no counter and no asynchronous event may look like one.
 graceful() {
@@ -16,31 +19,86 @@ graceful() {
 		! rdma statistic show | grep -E 'conn_reset [1-9]|terminates_[a-z]+ [1-9]'
 }
 
-both_active() { active kw_va && active kw_vb; }
+# target_fpdus SIZE: how many FPDUs the target sends for 64 writes of SIZE.
+target_fpdus() {
+	local before
+	before=$(counter kw_va tx_fpdus)
+	dd if=/dev/urandom of="$(nvme_disk)" bs="$1" count=64 oflag=direct status=none || return
+	echo $(($(counter kw_va tx_fpdus) - before))
+}
+
+# A write up to the inline size comes along with its command, one FPDU of response each (and
+# now and then one for a keep-alive); a longer one has to be fetched with a Read.
+inline_data() {
+	local short long
+	short=$(target_fpdus 4096) && long=$(target_fpdus 8192) || return
+	echo "64 writes: of 4 KiB $short FPDUs of the target's, of 8 KiB $long"
+	[ "$short" -ge 64 ] && [ "$short" -lt 80 ] && [ "$long" -ge 128 ] && [ "$long" -lt 160 ]
+}
+
+# Several jobs at a time, each with a part of the disk, a block size and a depth of its own.
+all_sizes() { # WHAT PATTERN
+	local job from to depth size at=0 list=()
+	for job in 512:512:1:64 4k:4k:32:2048 64k:64k:8:4096 1m:1m:1:4096 1m:1m:32:32768 \
+		512:256k:16:4096; do
+		IFS=: read -r from to depth size <<<"$job"
+		list+=(--name="$from-to-$to-depth-$depth" --rw="$2" --bsrange="$from-$to" --iodepth="$depth"
+			--size="${size}k" --offset="${at}k")
+		at=$((at + size))
+	done
+	check "$1, 512 B to 1 MiB, depths 1 to 32, six jobs at a time" fio_verify "${list[@]}"
+}
+
+# The host asks every half of the time-out whether the target is there, if nothing else is sent.
+keep_alive() {
+	local ctrl before
+	ctrl=$(nvme_ctrl)
+	[ "$(cat "$ctrl/kato")" = 5 ] || return
+	before=$(counter kw_vb tx_fpdus)
+	until_true 30 quiet_but_alive "$before"
+	cat "$ctrl/state"
+	[ "$(cat "$ctrl/state")" = live ] && ! dmesg | grep -i 'keep.alive.*expired'
+}
+
+quiet_but_alive() { [ "$(counter kw_vb tx_fpdus)" -ge $(($1 + 3)) ]; }
+
+tree() { cp -r "$TOP/kernel" "$TOP/tests" "$TOP/Documentation" /mnt/nvme/; }
+
+same_tree() {
+	local dir
+	for dir in kernel tests Documentation; do
+		diff -r --no-dereference "$TOP/$dir" "/mnt/nvme/$dir" || return
+	done
+}
+
+file_system() {
+	check "ext4 on the disk, mounted" howto nvme filesystem
+	check "a tree of files is copied" tree
+	check "unmounted" howto nvme unmount
+	check "checked: clean" fsck.ext4 -fn "$(nvme_disk)"
+	check "mounted again" mount "$(nvme_disk)" /mnt/nvme
+	check "all files are what they were" same_tree
+	check "unmounted again" howto nvme unmount
+}
 
 make_wire
-load_modules
 howto_modprobe
-modprobe brd rd_nr=1 rd_size=98304
-NETDEV=va check "the target's device" howto nvme device
-NETDEV=vb check "the host's device" howto nvme device
-check "both ports are active" until_true 10 both_active
-check "the target" howto nvme target
-check "it listens" wait_listen - 4420
+nvme_up
 check_says "the host discovers it" "subnqn: +$NQN" howto nvme discover
 check "the host connects" howto nvme connect
 check_says "the disk appears" '96M' howto nvme find
-check "random writes, verified" fio_verify rand --rw=randwrite --bs=4k --iodepth=8 --size=4m
+check_says "an admin queue and two I/O queues" '^3$' cat "$(nvme_ctrl)/queue_count"
+check "short writes are inline, long ones are fetched" inline_data
+all_sizes "random writes" randwrite
+all_sizes "sequential writes" write
+file_system
+check "keep-alive keeps an idle connection" keep_alive
 check "the host disconnects" howto nvme disconnect
 check "the disk is gone" until_true 20 no_disk
 check "connect-all finds it, too" howto nvme connect-all
 check "the disk is there again" until_true 20 have_disk
 check "the host disconnects again" howto nvme disconnect
 check "no connection ended in a reset or an error" graceful
-check "the target goes" howto nvme target-down
-check "nothing is left on the devices" until_true 20 nothing_left
-check "the consumers' modules are unloaded" consumers_gone
-NETDEV=vb check "the host's device goes" howto nvme device-down
-NETDEV=va check "the target's device goes" howto nvme device-down
-teardown_pair
+nvme_down
+howto_all_ran nvme
 finish

@@ -38,7 +38,7 @@ run_block connect
 run_block find
 
 step "fio writes random blocks of 4 KiB with checksums, and reads them back"
-fio_verify demo --rw=randwrite --bs=4k --iodepth=8 --size=8m >"$LOGS/fio" ||
+fio_verify --name=demo --rw=randwrite --bs=4k --iodepth=8 --size=8m >"$LOGS/fio" ||
 	{ cat "$LOGS/fio"; exit 1; }
 grep -E '^ +(READ|WRITE): ' "$LOGS/fio"
 echo "no checksum was wrong"

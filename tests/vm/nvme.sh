@@ -49,11 +49,68 @@ nothing_left() {
 
 consumers_gone() { modprobe -r nvme_rdma nvmet_rdma nvmet nvme_fabrics; }
 
-# fio_verify NAME ARG...: writes with checksums, reads them back.
-fio_verify() {
-	local disk name=$1
-	shift
+# fio on the host's disk, with checksums in all that is written and read back.
+fio_args() {
 	disk=$(nvme_disk) || { echo "no disk"; return 1; }
-	timeout -k 5 "$PATIENCE" fio --filename="$disk" --direct=1 --ioengine=libaio --thread \
-		--verify=crc32c --verify_fatal=1 --group_reporting --name="$name" "$@"
+	args=(--filename="$disk" --direct=1 --ioengine=libaio --thread --group_reporting
+		--verify=crc32c --verify_fatal=1)
+}
+
+fio_verify() { # ARG...
+	local disk args
+	fio_args || return
+	timeout -k 5 "$PATIENCE" fio "${args[@]}" "$@"
+}
+
+# fio_load NAME: the same without end in the background, until fio_stop; io_done counts.
+fio_load() {
+	local disk args
+	fio_args || return
+	start "$1" - fio "${args[@]}" --name="$1" --rw=randwrite --bsrange=4k-64k --iodepth=8 \
+		--size=4m --numjobs=2 --offset_increment=4m --time_based --runtime=3600
+	fio_log=$server_log
+	until_true 60 flows
+}
+
+io_done() { awk '{ print $1 + $5 }' "/sys/block/$(basename "$(nvme_disk)")/stat"; }
+
+# flows: I/O is being done, now.
+flows() {
+	local before
+	before=$(io_done) || return
+	until_true 10 more_done "$before"
+}
+
+more_done() { [ "$(io_done)" -gt "$1" ]; }
+
+# fio_stop NAME: it ends when asked to, and has not seen one error or wrong checksum.
+fio_stop() {
+	local pid=${jobs[$1]}
+	pkill -INT -P "$pid" fio
+	until_true "$PATIENCE" gone "$pid" || { echo "fio does not end"; return 1; }
+	await "$1"
+	cat "$fio_log"
+	grep -q 'err= 0' "$fio_log" && ! grep -qiE 'verify(:| failed)|bad (header|magic)|error=' "$fio_log"
+}
+
+# The target and the host, connected: the page's commands.
+nvme_up() {
+	modprobe brd rd_nr=1 rd_size=98304 || die "no RAM disk"
+	NETDEV=va check "the target's device" howto nvme device
+	NETDEV=vb check "the host's device" howto nvme device
+	check "both ports are active" until_true 10 both_active
+	check "the target" howto nvme target
+	check "it listens" wait_listen - "$PORT"
+}
+
+both_active() { active kw_va && active kw_vb; }
+
+# nvme_down: all of it is taken away again, and nothing is left.
+nvme_down() {
+	check "the target goes" howto nvme target-down
+	check "nothing is left on the devices" until_true 20 nothing_left
+	check "the consumers' modules are unloaded" consumers_gone
+	NETDEV=vb check "the host's device goes" howto nvme device-down
+	NETDEV=va check "the target's device goes" howto nvme device-down
+	teardown_pair kiwarp
 }
