@@ -85,9 +85,8 @@ more_done() { [ "$(io_done)" -gt "$1" ]; }
 
 # fio_stop NAME: it ends when asked to, and has not seen one error or wrong checksum.
 fio_stop() {
-	local pid=${jobs[$1]}
-	pkill -INT -P "$pid" fio
-	until_true "$PATIENCE" gone "$pid" || { echo "fio does not end"; return 1; }
+	pkill -INT -x fio
+	until_true 60 gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
 	await "$1"
 	cat "$fio_log"
 	grep -q 'err= 0' "$fio_log" && ! grep -qiE 'verify(:| failed)|bad (header|magic)|error=' "$fio_log"
