@@ -46,9 +46,9 @@ short_cut() {
 # A cut that is longer than keep-alive allows: the host reconnects when it can.
 long_cut() {
 	ip link set va down
-	until_true 60 ctrl_is connecting || { echo "the host has not noticed"; return 1; }
+	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
 	wire_up
-	until_true 60 ctrl_is live || { echo "the host has not reconnected"; return 1; }
+	ctrl_becomes live || { echo "the host has not reconnected"; return 1; }
 	until_true 30 flows
 }
 
@@ -63,7 +63,7 @@ resets() {
 # Connections killed on the wire, as by a firewall.
 killed() {
 	ss -K state established "( sport = :$PORT or dport = :$PORT )"
-	until_true 60 ctrl_is live && until_true 30 flows
+	ctrl_becomes live && until_true 30 flows
 }
 
 under_load() { # WHAT COMMAND...

@@ -35,7 +35,17 @@ nvme_ctrl() {
 	return 1
 }
 
-ctrl_is() { [ "$(cat "$(nvme_ctrl)/state")" = "$1" ]; }
+# ctrl_becomes STATE: in a minute at most.
+ctrl_becomes() {
+	local file
+	file=$(nvme_ctrl)/state
+	until_true 60 ctrl_is "$file" "$1"
+}
+
+ctrl_is() {
+	local state
+	read -r state <"$1" && [ "$state" = "$2" ]
+}
 
 no_ctrl() { [ -z "$(ls /sys/class/nvme 2>/dev/null)" ]; }
 
@@ -62,26 +72,34 @@ fio_verify() { # ARG...
 	timeout -k 5 "$PATIENCE" fio "${args[@]}" "$@"
 }
 
-# fio_load NAME: the same without end in the background, until fio_stop; io_done counts.
+# fio_load NAME: the same without end in the background, until fio_stop. Its rate leaves the
+# machine enough time for those who watch.
 fio_load() {
 	local disk args
 	fio_args || return
 	start "$1" - fio "${args[@]}" --name="$1" --rw=randwrite --bsrange=4k-64k --iodepth=8 \
-		--size=4m --numjobs=2 --offset_increment=4m --time_based --runtime=3600
+		--size=2m --numjobs=2 --offset_increment=2m --rate_iops=80,80 \
+		--time_based --runtime=3600
 	fio_log=$server_log
 	until_true 60 flows
 }
 
-io_done() { awk '{ print $1 + $5 }' "/sys/block/$(basename "$(nvme_disk)")/stat"; }
+# io_done FILE: sets done_now to the reads and writes that the disk's stat counts.
+io_done() {
+	local stat
+	read -ra stat <"$1" 2>/dev/null && done_now=$((stat[0] + stat[4]))
+}
 
 # flows: I/O is being done, now.
 flows() {
-	local before
-	before=$(io_done) || return
-	until_true 10 more_done "$before"
+	local done_now before file
+	file=/sys/block/$(basename "$(nvme_disk)")/stat
+	io_done "$file" || return
+	before=$done_now
+	until_true 10 more_done "$file" "$before"
 }
 
-more_done() { [ "$(io_done)" -gt "$1" ]; }
+more_done() { io_done "$1" && [ "$done_now" -gt "$2" ]; }
 
 # fio_stop NAME: it ends when asked to, and has not seen one error or wrong checksum.
 fio_stop() {
