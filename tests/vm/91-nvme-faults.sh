@@ -74,9 +74,100 @@ under_load() { # WHAT COMMAND...
 	check "$what: no error, no wrong checksum" fio_stop load
 }
 
-link_down_up() {
-	under_load "a short cut under load" short_cut
-	under_load "a long cut under load: the host reconnects" long_cut
+# The target's side of the port: what "ln -s" on the page makes, and undoes.
+port_link=/sys/kernel/config/nvmet/ports/1/subsystems/$NQN
+
+unlink_port() { rm "$port_link"; }
+
+link_port() { ln -s "/sys/kernel/config/nvmet/subsystems/$NQN" "$port_link"; }
+
+target_comes_back() {
+	link_port || return
+	ctrl_becomes live || { echo "the host has not reconnected"; return 1; }
+	until_true 30 flows
+}
+
+target_unlinked() {
+	unlink_port || return
+	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
+	target_comes_back
+}
+
+# nvmet drops a listener whose device goes, for good: the port has to be linked again.
+target_device_removed() {
+	rdma link delete kw_va || return
+	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
+	NETDEV=va howto nvme device && until_true 10 active kw_va || return
+	unlink_port
+	target_comes_back
+}
+
+# gone_for_good WHAT COMMAND...: what takes the host's controller away ends its users' I/O.
+gone_for_good() {
+	local what=$1
+	shift
+	check "$what: the load" fio_load load
+	check "$what" "$@"
+	check "$what: the controller is deleted" until_true 30 no_ctrl
+	check "$what: I/O ends, with an error" fio_gives_up load
+}
+
+devices_removed() {
+	under_load "the target's device deleted under load, and added" target_device_removed
+	gone_for_good "the host's device deleted under load" rdma link delete kw_vb
+	NETDEV=vb check "the device is added again" howto nvme device
+	check "the host connects again" howto nvme connect
+	module_unloaded
+}
+
+# If the target's device goes first, the host tries to reconnect with whatever device comes; if its
+# own goes first, its controller is deleted. rmmod leaves open which, and both are well.
+module_unloaded() {
+	check "the module unloaded under load: the load" fio_load load
+	check "the module unloaded under load" rmmod kiwarp
+	NETDEV=va check "the target's device again" howto nvme device
+	NETDEV=vb check "the host's device again" howto nvme device
+	check "the port unlinked" unlink_port
+	check "and linked" link_port
+	if nvme_ctrl; then
+		check "the host's controller has survived, and reconnects" ctrl_becomes live
+		check "and no error, no wrong checksum" fio_stop load
+	else
+		check "the host's controller was deleted: I/O ends, with an error" fio_gives_up load
+		check "the host connects once more" howto nvme connect
+	fi
+}
+
+copy() {
+	cp -r "$TOP/kernel" "$TOP/tests" "$TOP/Documentation" /mnt/nvme/ && sync -f /mnt/nvme
+}
+
+same_tree() {
+	local dir
+	for dir in kernel tests Documentation; do
+		diff -r --no-dereference "$TOP/$dir" "/mnt/nvme/$dir" || return
+	done
+}
+
+cut_while_copying() {
+	local copier
+	copy &
+	copier=$!
+	until_true 30 flows || return
+	ip link set va down
+	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
+	wire_up
+	ctrl_becomes live && wait "$copier"
+}
+
+file_system() {
+	check "a file system" howto nvme filesystem
+	check "a cut while files are copied: the copy succeeds" cut_while_copying
+	check "unmounted" howto nvme unmount
+	check "checked: clean" fsck.ext4 -fn "$(nvme_disk)"
+	check "mounted" mount "$(nvme_disk)" /mnt/nvme
+	check "all files are what they were" same_tree
+	check "unmounted again" howto nvme unmount
 }
 
 make_wire
@@ -84,9 +175,13 @@ howto_modprobe
 nvme_up
 check "the host connects" howto nvme connect
 bad_wires
-link_down_up
+under_load "a short cut under load" short_cut
+under_load "a long cut under load: the host reconnects" long_cut
+file_system
 under_load "five controller resets under load" resets
 under_load "connections killed under load" killed
+under_load "the target unlinked under load, and linked again" target_unlinked
+devices_removed
 check "the host disconnects" howto nvme disconnect
 nvme_down
 finish

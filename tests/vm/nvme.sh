@@ -110,6 +110,15 @@ fio_stop() {
 	grep -q 'err= 0' "$fio_log" && ! grep -qiE 'verify(:| failed)|bad (header|magic)|error=' "$fio_log"
 }
 
+# fio_gives_up NAME: its disk is gone for good, which it says, and ends.
+fio_gives_up() {
+	until_true 60 gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
+	await "$1"
+	cat "$fio_log"
+	grep -qE 'Input/output error|No such device' "$fio_log" &&
+		! grep -qiE 'verify failed|bad (header|magic)' "$fio_log"
+}
+
 # The target and the host, connected: the page's commands.
 nvme_up() {
 	modprobe brd rd_nr=1 rd_size=98304 || die "no RAM disk"
