@@ -52,14 +52,6 @@ long_cut() {
 	until_true 30 flows
 }
 
-resets() {
-	local i
-	for i in 1 2 3 4 5; do
-		nvme reset "/dev/$(basename "$(nvme_ctrl)")" || return
-		until_true 30 flows || { echo "no I/O after reset $i"; return 1; }
-	done
-}
-
 # Connections killed on the wire, as by a firewall.
 killed() {
 	ss -K state established "( sport = :$PORT or dport = :$PORT )"
@@ -178,7 +170,7 @@ bad_wires
 under_load "a short cut under load" short_cut
 under_load "a long cut under load: the host reconnects" long_cut
 file_system
-under_load "five controller resets under load" resets
+under_load "five controller resets under load" resets 5
 under_load "connections killed under load" killed
 under_load "the target unlinked under load, and linked again" target_unlinked
 devices_removed

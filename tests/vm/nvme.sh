@@ -101,6 +101,15 @@ flows() {
 
 more_done() { io_done "$1" && [ "$done_now" -gt "$2" ]; }
 
+# resets COUNT: of the controller, with I/O between them.
+resets() {
+	local i
+	for ((i = 1; i <= $1; i++)); do
+		nvme reset "/dev/$(basename "$(nvme_ctrl)")" || return
+		until_true 30 flows || { echo "no I/O after reset $i"; return 1; }
+	done
+}
+
 # fio_stop NAME: it ends when asked to, and has not seen one error or wrong checksum.
 fio_stop() {
 	pkill -INT -x fio
