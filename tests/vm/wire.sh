@@ -41,3 +41,11 @@ wire_up() {
 	ip -6 route replace fd01::1 dev vb src fd01::2 table 101
 	ip -6 route replace fd01::2 dev va src fd01::1 table 102
 }
+
+# plug_cable ADDRESS: eth0, which another guest's is joined to.
+plug_cable() {
+	modprobe virtio_net
+	until_true 10 test -e /sys/class/net/eth0 || die "no eth0"
+	ip addr add "$1" dev eth0
+	ip link set eth0 up
+}
