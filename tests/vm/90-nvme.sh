@@ -81,6 +81,56 @@ file_system() {
 	check "unmounted again" howto nvme unmount
 }
 
+settings() { # NAME VALUE...
+	local dev
+	while [ $# -gt 0 ]; do
+		for dev in kw_va kw_vb; do
+			echo "$2" >"/sys/class/infiniband/$dev/settings/$1" || return
+		done
+		shift 2
+	done
+}
+
+# once WHAT ARG...: connects with more arguments, moves data, disconnects.
+once() {
+	local what=$1
+	shift
+	check "$what: connected" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" "$@"
+	check "$what: the disk is there" until_true 20 have_disk
+	check "$what: I/O" fio_verify --rw=randwrite --bsrange=512-256k --iodepth=16 \
+		--name=1 --size=3m --name=2 --size=3m --offset=3m
+	check "$what: disconnected" howto nvme disconnect
+}
+
+# What connections may be like, as Kiwarp's settings have it.
+settings_matter() {
+	check "settings: markers" settings markers 1
+	once "markers"
+	check "settings: revision 1, no CRC" settings markers 0 mpa_rev 1 crc 0
+	once "revision 1, no CRC"
+	check "settings: large FPDUs" settings mpa_rev 2 crc 1 large_fpdu 1 fpdu_max 16384
+	once "large FPDUs"
+	check "settings: the usual ones" settings large_fpdu 0 fpdu_max 0
+}
+
+# A queue that is polled instead of raising events.
+polled() {
+	check "a polled queue: connected" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" \
+		--nr-io-queues=1 --nr-poll-queues=1
+	check_says "a polled queue: it is one" 'mapped 1/0/1 default/read/poll' dmesg
+	check "a polled queue: the disk is there" until_true 20 have_disk
+	check "a polled queue: I/O" fio_verify --name=polled --ioengine=pvsync2 --hipri \
+		--rw=randwrite --bsrange=4k-64k --size=1m
+	check "a polled queue: disconnected" howto nvme disconnect
+}
+
+# Without fast registration the host gives the target an STag of all its memory (get_dma_mr).
+all_memory() {
+	check "the host's module is unloaded" modprobe -r nvme_rdma
+	check "and loaded, to register no single I/O" modprobe nvme_rdma register_always=N
+	once "one STag for all memory"
+}
+
 make_wire
 howto_modprobe
 nvme_up
@@ -98,6 +148,9 @@ check "the disk is gone" until_true 20 no_disk
 check "connect-all finds it, too" howto nvme connect-all
 check "the disk is there again" until_true 20 have_disk
 check "the host disconnects again" howto nvme disconnect
+settings_matter
+polled
+all_memory
 check "no connection ended in a reset or an error" graceful
 nvme_down
 howto_all_ran nvme
