@@ -106,6 +106,7 @@ struct kw_sock_ops {
  * @work: accepts connections
  * @pending: connections whose start-up is under way
  * @limit: how many of them there may be; more wait in TCP's queue
+ * @port: the consumer's port
  */
 struct kw_listener {
 	struct kref ref;
@@ -118,6 +119,7 @@ struct kw_listener {
 	struct work_struct work;
 	atomic_t pending;
 	int limit;
+	__be16 port;
 };
 
 /**
@@ -142,6 +144,8 @@ struct kw_listener {
  * @net: active: the network namespace to connect in, referenced
  * @ifindex: active: the device's interface, for link-local addresses
  * @set: the device's settings as they were when the connection began
+ * @port: passive: the listener's port as its consumer knows it
+ * @peer: active: where to connect
  * @qp: active, and passive in %KW_EP_AWAIT_KEY: the queue pair, referenced,
  *	which has the endpoint as its kw_qp.waiter; NULL otherwise
  * @ird: inbound RDMA Reads and atomics
@@ -177,6 +181,8 @@ struct kw_ep {
 	struct net *net;
 	int ifindex;
 	struct kw_settings set;
+	__be16 port;
+	struct sockaddr_storage peer;
 	struct kw_qp *qp;
 	u32 ird;
 	u32 ord;

@@ -39,7 +39,7 @@ struct kw_ep *kw_ep_create(struct kw_device *dev)
 	INIT_WORK(&ep->work, kw_ep_work);
 	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
 	ep->dev = dev;
-	ep->set = dev->settings;
+	kw_settings_get(dev, &ep->set);
 	atomic_inc(&kw_eps_alive);
 	spin_lock(&kw_eps_lock);
 	list_add_tail(&ep->node, &kw_eps);
@@ -338,7 +338,9 @@ void kw_ep_end(struct kw_ep *ep, bool abort)
  * @event: the event; all of it is written
  *
  * The depths are named from the peer's point of view, as rdma_cm reads them:
- * the peer's IRD bounds what we may initiate.
+ * the peer's IRD bounds what we may initiate. A passive endpoint's port is the
+ * consumer's, which is what iw_cm hands on; an active endpoint's is the wire's,
+ * which iw_cm keeps as the mapped one, and it tells the consumer its own.
  *
  * Context: process, kw_ep.lock held.
  */
@@ -348,8 +350,11 @@ void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event)
 	event->ird = ep->ord;
 	event->ord = ep->ird;
 	if (ep->sock && !kw_sock_names(ep->sock, &event->local_addr,
-				       &event->remote_addr))
+				       &event->remote_addr)) {
+		if (ep->port)
+			*kw_addr_port(&event->local_addr) = ep->port;
 		return;
+	}
 	if (ep->cm_id) {
 		event->local_addr = ep->cm_id->local_addr;
 		event->remote_addr = ep->cm_id->remote_addr;

@@ -53,15 +53,25 @@ static bool kw_connect_port_taken(struct sock *sk, int err,
 	return true;
 }
 
+/* A port that the port mapper has mapped already is the wire's. */
+static void kw_connect_find_peer(struct kw_ep *ep)
+{
+	struct sockaddr_storage *asked = &ep->cm_id->remote_addr;
+	__be16 *port = kw_addr_port(&ep->peer);
+
+	ep->peer = ep->cm_id->m_remote_addr;
+	if (*port == *kw_addr_port(asked))
+		*port = kw_settings_wire_port(&ep->set, *port);
+	kw_addr_set_scope(&ep->peer, ep->ifindex);
+}
+
 static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 			   bool *again)
 {
-	struct sockaddr_storage remote = ep->cm_id->m_remote_addr;
 	struct socket *sock;
 	int ret;
 
 	kw_addr_set_scope(local, ep->ifindex);
-	kw_addr_set_scope(&remote, ep->ifindex);
 	*again = false;
 
 	ret = kw_sock_create(ep->net, local->ss_family, &sock);
@@ -77,8 +87,8 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 	kw_ep_attach(ep, sock, NULL);
 	ret = kernel_bind(sock, (struct sockaddr *)local, kw_addr_len(local));
 	if (!ret)
-		ret = kernel_connect(sock, (struct sockaddr *)&remote,
-				     kw_addr_len(&remote), O_NONBLOCK);
+		ret = kernel_connect(sock, (struct sockaddr *)&ep->peer,
+				     kw_addr_len(&ep->peer), O_NONBLOCK);
 	if (!ret || ret == -EINPROGRESS)
 		return 0;
 	*again = kw_connect_port_taken(sock->sk, ret, local);
@@ -185,12 +195,11 @@ static void kw_connect_terminate(struct kw_ep *ep, u16 code, int status)
  */
 void kw_connect_step(struct kw_ep *ep)
 {
-	struct sockaddr_storage *remote = &ep->cm_id->m_remote_addr;
 	int ret;
 
 	/* Asking again is how the outcome of a connect is learnt. */
-	ret = kernel_connect(ep->sock, (struct sockaddr *)remote,
-			     kw_addr_len(remote), O_NONBLOCK);
+	ret = kernel_connect(ep->sock, (struct sockaddr *)&ep->peer,
+			     kw_addr_len(&ep->peer), O_NONBLOCK);
 	if (ret == -EALREADY || ret == -EINPROGRESS)
 		return;
 	if (!ret || ret == -EISCONN)
@@ -436,8 +445,10 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 		ret = kw_connect_find_net(ep);
 	if (!ret)
 		ret = kw_connect_fill(ep, param);
-	if (!ret)
+	if (!ret) {
+		kw_connect_find_peer(ep);
 		ret = kw_connect_start(ep);
+	}
 	if (ret)
 		kw_ep_end(ep, true);
 	mutex_unlock(&ep->lock);

@@ -80,6 +80,7 @@ static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 	kref_get(&l->ref);
 	atomic_inc(&l->pending);
 	WRITE_ONCE(ep->listener, l);
+	ep->port = l->port;
 	ep->state = KW_EP_AWAIT_REQUEST;
 	kw_sock_tune(sock, &ep->set);
 	kw_ep_attach(ep, sock, l->data_ready);
@@ -151,11 +152,12 @@ again:
 	mutex_unlock(&kw_listeners_lock);
 }
 
-static int kw_listener_bind(struct socket *sock, struct iw_cm_id *id,
-			    int ifindex, int backlog)
+static int kw_listener_bind(struct kw_listener *l, struct socket *sock,
+			    struct iw_cm_id *id, int ifindex, int backlog)
 {
 	struct sockaddr_storage addr = id->m_local_addr;
 	struct sock *sk = sock->sk;
+	struct kw_settings set;
 	int ret;
 
 	if (id->tos_set)
@@ -165,6 +167,8 @@ static int kw_listener_bind(struct socket *sock, struct iw_cm_id *id,
 	if (kw_addr_any(&addr))
 		sk->sk_bound_dev_if = ifindex;
 	kw_addr_set_scope(&addr, ifindex);
+	kw_settings_get(l->dev, &set);
+	*kw_addr_port(&addr) = kw_settings_wire_port(&set, l->port);
 
 	ret = kernel_bind(sock, (struct sockaddr *)&addr, kw_addr_len(&addr));
 	if (ret)
@@ -193,7 +197,7 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 	__rcu_assign_sk_user_data_with_flags(sk, l, SK_USER_DATA_NOCOPY);
 	write_unlock_bh(&sk->sk_callback_lock);
 	mutex_unlock(&l->lock);
-	ret = kw_listener_bind(sock, id, ifindex, backlog);
+	ret = kw_listener_bind(l, sock, id, ifindex, backlog);
 	if (ret)
 		kw_listener_close(l);
 	return ret;
@@ -250,6 +254,7 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	l->dev = kw_dev(id->device);
 	l->limit = max(backlog, KW_MIN_PENDING);
 	l->cm_id = id;
+	l->port = *kw_addr_port(&id->local_addr);
 
 	ret = kw_listener_begin(l, id, backlog);
 	if (ret) {

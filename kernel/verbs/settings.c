@@ -9,6 +9,7 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
@@ -18,12 +19,13 @@ enum kw_setting_kind {
 	KW_SETTING_NUMBER,	/* from min to max, or 0 where that means "none" */
 	KW_SETTING_SWITCH,	/* 0 or 1, in any spelling of kstrtobool() */
 	KW_SETTING_SET,		/* one or more names; a bit mask */
+	KW_SETTING_MAP,		/* pairs of ports; KW_PORT_MAPS words */
 };
 
 /**
  * struct kw_setting - one thing that can be set
  * @attr: its file
- * @off: where struct kw_settings has it, a u32
+ * @off: where struct kw_settings has it, a u32 or several
  * @kind: enum kw_setting_kind
  * @zero: a number may also be 0
  * @min: smallest other number
@@ -58,6 +60,14 @@ static struct kw_settings kw_defaults = {
 	.keepalive_interval_s = 75,
 	.keepalive_probes = 9,
 };
+
+/* Words of which a setting has several must not be seen half changed. */
+static DEFINE_SPINLOCK(kw_settings_lock);
+
+static u32 kw_setting_words(const struct kw_setting *st)
+{
+	return st->kind == KW_SETTING_MAP ? KW_PORT_MAPS : 1;
+}
 
 static u32 *kw_setting_at(const struct kw_setting *st, struct kw_settings *s)
 {
@@ -97,6 +107,48 @@ static int kw_setting_parse_set(const struct kw_setting *st, const char *text,
 	return min(bit, 0);
 }
 
+/* One pair. Neither of its ports may be in one of the @nr pairs before it. */
+static int kw_setting_parse_pair(char *text, u32 *map, u32 nr)
+{
+	char *second = text;
+	u16 port, wire;
+	u32 i;
+
+	strsep(&second, ":");
+	if (nr == KW_PORT_MAPS || !second || kstrtou16(text, 10, &port) ||
+	    kstrtou16(second, 10, &wire) || !port || !wire)
+		return -EINVAL;
+	for (i = 0; i < nr; i++)
+		if (KW_PORT_MAP_PORT(map[i]) == port ||
+		    KW_PORT_MAP_WIRE(map[i]) == wire)
+			return -EINVAL;
+	map[nr] = KW_PORT_MAP(port, wire);
+	return 0;
+}
+
+static int kw_setting_parse_map(const char *text, u32 *map)
+{
+	char *copy, *rest, *pair;
+	int rv = -EINVAL;	/* nothing at all is no map */
+	u32 nr = 0;
+
+	if (sysfs_streq(text, "none"))
+		return 0;
+	copy = kstrdup(text, GFP_KERNEL);
+	if (!copy)
+		return -ENOMEM;
+	rest = copy;
+	while ((pair = strsep(&rest, " ,\n"))) {
+		if (!*pair)
+			continue;
+		rv = kw_setting_parse_pair(pair, map, nr++);
+		if (rv)
+			break;
+	}
+	kfree(copy);
+	return rv;
+}
+
 static int kw_setting_parse_number(const struct kw_setting *st,
 				   const char *text, u32 *val)
 {
@@ -116,6 +168,8 @@ static int kw_setting_parse(const struct kw_setting *st, const char *text,
 	switch (st->kind) {
 	case KW_SETTING_SET:
 		return kw_setting_parse_set(st, text, val);
+	case KW_SETTING_MAP:
+		return kw_setting_parse_map(text, val);
 	case KW_SETTING_SWITCH:
 		rv = kstrtobool(text, &on);
 		*val = on;
@@ -125,14 +179,12 @@ static int kw_setting_parse(const struct kw_setting *st, const char *text,
 	}
 }
 
-static int kw_setting_print(const struct kw_setting *st, u32 val, char *buf,
-			    size_t room)
+static int kw_setting_print_set(const struct kw_setting *st, u32 val, char *buf,
+				size_t room)
 {
 	int at = 0;
 	u32 bit;
 
-	if (st->kind != KW_SETTING_SET)
-		return scnprintf(buf, room, "%u", val);
 	for (bit = 0; bit < st->nr_names; bit++)
 		if (val & BIT(bit) && st->names[bit])
 			at += scnprintf(buf + at, room - at, "%s%s",
@@ -140,17 +192,49 @@ static int kw_setting_print(const struct kw_setting *st, u32 val, char *buf,
 	return at;
 }
 
+static int kw_setting_print_map(const u32 *map, char *buf, size_t room)
+{
+	int at = 0;
+	u32 i;
+
+	if (!map[0])
+		return scnprintf(buf, room, "none");
+	for (i = 0; i < KW_PORT_MAPS && map[i]; i++)
+		at += scnprintf(buf + at, room - at, "%s%u:%u", i ? " " : "",
+				KW_PORT_MAP_PORT(map[i]),
+				KW_PORT_MAP_WIRE(map[i]));
+	return at;
+}
+
+static int kw_setting_print(const struct kw_setting *st, const u32 *val,
+			    char *buf, size_t room)
+{
+	switch (st->kind) {
+	case KW_SETTING_SET:
+		return kw_setting_print_set(st, *val, buf, room);
+	case KW_SETTING_MAP:
+		return kw_setting_print_map(val, buf, room);
+	default:
+		return scnprintf(buf, room, "%u", *val);
+	}
+}
+
 static void kw_setting_complain(const struct kw_setting *st, const char *where,
 				const char *text)
 {
 	int len = min_t(size_t, strcspn(text, "\n"), 40);
-	char want[64];
+	char want[96];
 	int at;
 
 	switch (st->kind) {
 	case KW_SETTING_SET:
 		at = scnprintf(want, sizeof(want), "one or more of ");
-		kw_setting_print(st, ~0U, want + at, sizeof(want) - at);
+		kw_setting_print_set(st, ~0U, want + at, sizeof(want) - at);
+		break;
+	case KW_SETTING_MAP:
+		scnprintf(want, sizeof(want),
+			  "none, or up to %u different pairs of ports like 3260:13260",
+			  KW_PORT_MAPS);
 		break;
 	case KW_SETTING_SWITCH:
 		strscpy(want, "0 or 1");
@@ -166,22 +250,35 @@ static void kw_setting_complain(const struct kw_setting *st, const char *where,
 static int kw_setting_store(const struct kw_setting *st, const char *where,
 			    const char *text, struct kw_settings *s)
 {
-	u32 val;
-	int rv = kw_setting_parse(st, text, &val);
+	u32 val[KW_PORT_MAPS] = {};
+	int rv = kw_setting_parse(st, text, val);
 
-	if (!rv)
-		WRITE_ONCE(*kw_setting_at(st, s), val);
-	else if (rv == -EINVAL)
+	if (rv == -EINVAL)
 		kw_setting_complain(st, where, text);
-	return rv;
+	if (rv)
+		return rv;
+	spin_lock(&kw_settings_lock);
+	memcpy(kw_setting_at(st, s), val, kw_setting_words(st) * sizeof(*val));
+	spin_unlock(&kw_settings_lock);
+	return 0;
+}
+
+static void kw_settings_copy(struct kw_settings *to,
+			     const struct kw_settings *from)
+{
+	spin_lock(&kw_settings_lock);
+	*to = *from;
+	spin_unlock(&kw_settings_lock);
 }
 
 static int kw_setting_show(const struct kw_setting *st, struct kw_settings *s,
 			   char *buf)
 {
-	int at = kw_setting_print(st, READ_ONCE(*kw_setting_at(st, s)), buf,
-				  PAGE_SIZE - 1);
+	struct kw_settings now;
+	int at;
 
+	kw_settings_copy(&now, s);
+	at = kw_setting_print(st, kw_setting_at(st, &now), buf, PAGE_SIZE - 1);
 	return at + scnprintf(buf + at, PAGE_SIZE - at, "\n");
 }
 
@@ -338,6 +435,11 @@ module_param_cb(user_timeout_ms, &kw_param_ops, &kw_set_user_timeout_ms, 0644);
 MODULE_PARM_DESC(user_timeout_ms,
 		 "Time without an acknowledgment that ends a connection in milliseconds; 0: the system's [0]");
 
+KW_SETTING(port_map, .kind = KW_SETTING_MAP);
+module_param_cb(port_map, &kw_param_ops, &kw_set_port_map, 0644);
+MODULE_PARM_DESC(port_map,
+		 "Pairs of ports, consumer's:wire's, such as 3260:13260 [none]");
+
 static struct attribute *kw_settings_attrs[] = {
 	&kw_set_mpa_rev.attr.attr,
 	&kw_set_mpa_rev_accept.attr.attr,
@@ -357,6 +459,7 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_keepalive_interval_s.attr.attr,
 	&kw_set_keepalive_probes.attr.attr,
 	&kw_set_user_timeout_ms.attr.attr,
+	&kw_set_port_map.attr.attr,
 	NULL
 };
 
@@ -373,5 +476,35 @@ const struct attribute_group kw_settings_group = {
  */
 void kw_settings_init(struct kw_settings *s)
 {
-	*s = kw_defaults;
+	kw_settings_copy(s, &kw_defaults);
+}
+
+/**
+ * kw_settings_get() - a device's settings as they are now
+ * @dev: the device
+ * @s: result
+ *
+ * Context: process.
+ */
+void kw_settings_get(struct kw_device *dev, struct kw_settings *s)
+{
+	kw_settings_copy(s, &dev->settings);
+}
+
+/**
+ * kw_settings_wire_port() - the TCP port that stands for a consumer's
+ * @s: settings
+ * @port: as the consumer names it
+ *
+ * Context: any.
+ * Return: what the setting port_map has for it; @port itself if nothing.
+ */
+__be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port)
+{
+	u32 i;
+
+	for (i = 0; i < KW_PORT_MAPS && s->port_map[i]; i++)
+		if (KW_PORT_MAP_PORT(s->port_map[i]) == ntohs(port))
+			return htons(KW_PORT_MAP_WIRE(s->port_map[i]));
+	return port;
 }

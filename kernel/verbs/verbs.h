@@ -44,6 +44,12 @@
 #define KW_FPDU_LIMIT_MIN	256
 #define KW_FPDU_LIMIT_MAX	65535
 
+/* Pairs in the setting port_map, and how one is kept; 0 is none. */
+#define KW_PORT_MAPS			8
+#define KW_PORT_MAP(_port, _wire)	((u32)(_port) << 16 | (_wire))
+#define KW_PORT_MAP_PORT(_map)		((u16)((_map) >> 16))
+#define KW_PORT_MAP_WIRE(_map)		((u16)(_map))
+
 /**
  * struct kw_settings - what an administrator can choose, per device
  * @mpa_rev: revision asked for first: 2, 1 or 0
@@ -65,6 +71,7 @@
  * @keepalive_interval_s: TCP_KEEPINTVL
  * @keepalive_probes: TCP_KEEPCNT
  * @user_timeout_ms: TCP_USER_TIMEOUT; 0: the system's
+ * @port_map: KW_PORT_MAP() of the ports that have another number on the wire
  *
  * A change concerns later connections only. All are u32: settings.c handles
  * them by offset.
@@ -88,6 +95,7 @@ struct kw_settings {
 	u32 keepalive_interval_s;
 	u32 keepalive_probes;
 	u32 user_timeout_ms;
+	u32 port_map[KW_PORT_MAPS];
 };
 
 struct kw_device {
@@ -312,6 +320,10 @@ static inline void kw_count_add(struct kw_device *dev, enum kw_counter c, u64 n)
 {
 	atomic64_add(n, &dev->counters[c]);
 }
+
+/* settings.c: called by cm/ */
+void kw_settings_get(struct kw_device *dev, struct kw_settings *s);
+__be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port);
 
 /* device.c: the operations table and registration, used by main.c */
 int kw_device_create(const char *name, struct net_device *netdev);

@@ -39,6 +39,9 @@ void Suite::settings() {
   number("keepalive_interval_s", 75, 1, 32767, false);
   number("keepalive_probes", 9, 1, 127, false);
   number("user_timeout_ms", 0, 100, 86400000, true);
+  isSet("port_map", "none", "3260:13260,445:1445", "3260:13260 445:1445",
+        {"", "3260", "3260:", ":13260", "0:1", "1:0", "1:65536", "1:2:3", "a:b", "1:2 1:3",
+         "1:3 2:3", "none 1:2", "1:11 2:12 3:13 4:14 5:15 6:16 7:17 8:18 9:19"});
   fact("the other device keeps its own", [&] {
     if (client_.get("ird_max") != "128") fail("ird_max is %s", client_.get("ird_max").c_str());
   });
@@ -298,6 +301,52 @@ void Suite::laterOnly() {
   });
   wire("they stay as they were",
        "rep frame rev=2 M=0 C=1.* A=1 send=0 write=1 read=0 ird=16 ord=16");
+  reset();
+}
+
+// A TCP server has the port; Kiwarp serves it all the same.
+void Suite::portMap() {
+  const uint16_t port = ++port_, on_wire = ++port_;
+  const std::string map = strf("80:8080 %u:%u", port, on_wire);
+  const auto connect = [&](uint16_t to, bool then_unmapped) {
+    const Deadline limit(kLimit);
+    EventChannel server_cm, client_cm;
+    CmId listener = server_cm.listen(Address(server_.address(), port), 4);
+    if (then_unmapped) server_.put("port_map", "none");
+    Connection client(resolvedId(client_cm, client_.address(), server_.address(), to));
+    checkErrno(startConnect(client.id(), {}), "rdma_connect");
+    Connection server(CmId(server_cm.expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id));
+    checkErrno(startAccept(server.id(), {}), "rdma_accept");
+    client_cm.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
+    server_cm.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
+    const unsigned at_server = ntohs(rdma_get_src_port(server.id()));
+    const unsigned at_client = ntohs(rdma_get_dst_port(client.id()));
+    if (at_server != port) fail("the server is told port %u", at_server);
+    if (at_client != to) fail("the client is told port %u", at_client);
+    talk({}, server, client);
+  };
+  Address address(server_.address(), port);
+  const int other = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  checkErrno(bind(other, address.get(), address.length), "bind");
+  checkErrno(listen(other, 4), "listen");
+  fact("a port that TCP has in use is refused", [&] {
+    EventChannel server_cm;
+    try {
+      CmId listener = server_cm.listen(address, 4);
+    } catch (const Failure& failure) {
+      if (std::string(failure.what()).find("EADDRINUSE") == std::string::npos) throw;
+      return;
+    }
+    fail("it is not");
+  });
+  both("port_map", map);
+  fact("with a port map it is served, and found", [&] { connect(port, false); });
+  wire("under the other number", "req frame.*rep frame");
+  fact("a listener keeps the map that it began with", [&] { connect(port, true); });
+  reset();
+  server_.put("port_map", map);
+  fact("without the map a client asks for the wire's port", [&] { connect(on_wire, false); });
+  close(other);
   reset();
 }
 

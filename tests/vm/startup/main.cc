@@ -51,6 +51,7 @@ int runSuite(const Choice& c) {
   suite.depths();
   suite.largeFpdus();
   suite.laterOnly();
+  suite.portMap();
   suite.destroyed();
   return suite.finish();
 }

@@ -59,6 +59,7 @@ class Suite {
   void depths();
   void largeFpdus();
   void laterOnly();
+  void portMap();
   void destroyed();
   void siw(bool siw_crc);
   int finish() const;
