@@ -113,95 +113,125 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 	return sum;
 }
 
-static __always_inline u64 kw_crc_next(u64 crc, u8 *dst, const u8 *src,
-				       u32 at, const bool copy)
+static inline u64 kw_crc_load(const u8 *src)
 {
-	/* Their order in the register is that in memory. */
 	u64 octets;
 
-	memcpy(&octets, src + at, sizeof(octets));
-	if (copy) {
-		/* Hidden from the compiler, which might read memory again. */
-		__asm__("" : "+r" (octets));
-		memcpy(dst + at, &octets, sizeof(octets));
-	}
-	__asm__("crc32q %1, %0" : "+r" (crc) : "rm" (octets));
+	/* Their order in the register is that in memory. */
+	memcpy(&octets, src, sizeof(octets));
+	return octets;
+}
+
+/* What is done with octets: summed, or copied and summed. */
+static inline u64 kw_crc_sum8(u64 crc, u8 *dst, const u8 *src)
+{
+	(void)dst;
+	__asm__("crc32q %1, %0" : "+r" (crc) : "rm" (kw_crc_load(src)));
 	return crc;
 }
+
+static inline u64 kw_crc_copy8(u64 crc, u8 *dst, const u8 *src)
+{
+	u64 octets = kw_crc_load(src);
+
+	/* Hidden from the compiler, which might read memory again. */
+	__asm__("" : "+r" (octets));
+	memcpy(dst, &octets, sizeof(octets));
+	__asm__("crc32q %1, %0" : "+r" (crc) : "r" (octets));
+	return crc;
+}
+
+static inline u64 kw_crc_sum1(u64 crc, u8 *dst, const u8 *src)
+{
+	u32 sum = (u32)crc;
+
+	(void)dst;
+	__asm__("crc32b %1, %0" : "+r" (sum) : "rm" (*src));
+	return sum;
+}
+
+static inline u64 kw_crc_copy1(u64 crc, u8 *dst, const u8 *src)
+{
+	u32 sum = (u32)crc;
+	u8 octet = *src;
+
+	__asm__("" : "+q" (octet));
+	*dst = octet;
+	__asm__("crc32b %1, %0" : "+r" (sum) : "r" (octet));
+	return sum;
+}
+
+typedef u64 (*kw_crc_step)(u64 crc, u8 *dst, const u8 *src);
 
 /* Three blocks. */
 static __always_inline u64 kw_crc_blocks(u64 crc, u8 *dst, const u8 *src,
 					 const u32 len, const u32 table[8][16],
-					 const bool copy)
+					 const kw_crc_step step)
 {
 	u64 b = 0, c = 0;
 	u32 i;
 
 #pragma GCC unroll 8
 	for (i = 0; i < len; i += 8) {
-		crc = kw_crc_next(crc, dst, src, i, copy);
-		b = kw_crc_next(b, dst, src, len + i, copy);
-		c = kw_crc_next(c, dst, src, 2 * len + i, copy);
+		crc = step(crc, dst + i, src + i);
+		b = step(b, dst + len + i, src + len + i);
+		c = step(c, dst + 2 * len + i, src + 2 * len + i);
 	}
 	b ^= kw_crc_append_zeros(crc, table);
 	return c ^ kw_crc_append_zeros(b, table);
 }
 
-/* Without @copy, @dst is not used. */
-static __always_inline u32 kw_crc_x86(u32 begun, u8 *dst, const u8 *src,
-				      size_t n, const bool copy)
+/* Compiled for each kind of step, which the compiler then puts in line. */
+static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
+				      const kw_crc_step step8,
+				      const kw_crc_step step1)
 {
-	u64 crc = begun;
-	u32 at;
+	u32 i;
 
-	while (n >= 3 * KW_CRC_LONG) {
+	for (; n >= 3 * KW_CRC_LONG; n -= 3 * KW_CRC_LONG) {
 		crc = kw_crc_blocks(crc, dst, src, KW_CRC_LONG, kw_crc_long,
-				    copy);
-		n -= 3 * KW_CRC_LONG;
+				    step8);
+		dst += 3 * KW_CRC_LONG;
 		src += 3 * KW_CRC_LONG;
-		if (copy)
-			dst += 3 * KW_CRC_LONG;
 	}
-	while (n >= 3 * KW_CRC_SHORT) {
+	for (; n >= 3 * KW_CRC_SHORT; n -= 3 * KW_CRC_SHORT) {
 		crc = kw_crc_blocks(crc, dst, src, KW_CRC_SHORT, kw_crc_short,
-				    copy);
-		n -= 3 * KW_CRC_SHORT;
+				    step8);
+		dst += 3 * KW_CRC_SHORT;
 		src += 3 * KW_CRC_SHORT;
-		if (copy)
-			dst += 3 * KW_CRC_SHORT;
 	}
-	while (n >= 32) {
+	for (; n >= 32; n -= 32) {
 #pragma GCC unroll 4
-		for (at = 0; at < 32; at += 8)
-			crc = kw_crc_next(crc, dst, src, at, copy);
-		n -= 32;
+		for (i = 0; i < 32; i += 8)
+			crc = step8(crc, dst + i, src + i);
+		dst += 32;
 		src += 32;
-		if (copy)
-			dst += 32;
 	}
-	for (; n >= 8; n -= 8, src += 8) {
-		crc = kw_crc_next(crc, dst, src, 0, copy);
-		if (copy)
-			dst += 8;
+	for (; n >= 8; n -= 8) {
+		crc = step8(crc, dst, src);
+		dst += 8;
+		src += 8;
 	}
-	begun = (u32)crc;
-	for (; n; n--) {
-		u8 octet = *src++;
-
-		if (copy) {
-			__asm__("" : "+q" (octet));
-			*dst++ = octet;
-		}
-		__asm__("crc32b %1, %0" : "+r" (begun) : "r" (octet));
-	}
-	return begun;
+	for (; n; n--)
+		crc = step1(crc, dst++, src++);
+	return (u32)crc;
 }
 
 #endif /* KW_CRC_X86 */
 
 #ifndef __KERNEL__
-/* For hosts without the instruction: small rather than fast. */
-static u32 crc32c(u32 crc, const void *p, size_t n)
+/**
+ * kw_crc32c_plain - kw_crc32c() of hosts without the instruction
+ * @crc: see there
+ * @p: see there
+ * @n: see there
+ *
+ * Small rather than fast.
+ *
+ * Context: any.
+ * Return: see there.
+ */
+u32 kw_crc32c_plain(u32 crc, const void *p, size_t n)
 {
 	const u8 *b = (const u8 *)p;
 	u32 i;
@@ -213,6 +243,8 @@ static u32 crc32c(u32 crc, const void *p, size_t n)
 	}
 	return crc;
 }
+
+#define crc32c kw_crc32c_plain
 #endif
 
 /**
@@ -228,7 +260,8 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, NULL, (const u8 *)p, n, false);
+		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, kw_crc_sum8,
+				  kw_crc_sum1);
 #endif
 	return crc32c(crc, p, n);
 }
@@ -249,7 +282,8 @@ u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n, true);
+		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n,
+				  kw_crc_copy8, kw_crc_copy1);
 #endif
 	memcpy(dst, src, n);
 	return crc32c(crc, dst, n);

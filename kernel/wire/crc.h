@@ -20,6 +20,9 @@ extern "C" {
 
 u32 kw_crc32c(u32 crc, const void *p, size_t n);
 u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n);
+#ifndef __KERNEL__
+u32 kw_crc32c_plain(u32 crc, const void *p, size_t n);
+#endif
 
 /**
  * kw_crc_put - finish a CRC and write the CRC field

@@ -74,6 +74,11 @@ TEST(Crc, AllLengthsAndAlignments) {
   }
 }
 
+TEST(Crc, WithoutTheInstruction) {
+  const std::string text = "123456789";
+  EXPECT_EQ(~kw_crc32c_plain(KW_CRC_SEED, text.data(), text.size()), 0xe3069283U);
+}
+
 TEST(Crc, CopiesWhatItSums) {
   Octets data(9100);
   std::iota(data.begin(), data.end(), u8{0});
