@@ -107,6 +107,25 @@ static bool kw_cq_disarm(u32 *word, bool solicited)
 	return true;
 }
 
+static void kw_cq_notify_work(struct work_struct *work)
+{
+	struct kw_cq *cq = container_of(work, struct kw_cq, notify_work);
+
+	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+/*
+ * A handler of a kernel consumer's own (ib_create_cq()) may take a lock that
+ * is held around a post, and must not run twice at a time (the kernel's
+ * Documentation/infiniband/core_locking.rst). Those of the RDMA core
+ * (ib_alloc_cq(), which has an array to poll into, and user space's) do no more
+ * than schedule or wake up.
+ */
+static bool kw_cq_defers(const struct kw_cq *cq)
+{
+	return !kw_cq_user(cq) && !cq->ib.wc;
+}
+
 /**
  * kw_cq_notify() - tell a consumer that asked for it of entries
  * @cq: completion queue
@@ -115,8 +134,7 @@ static bool kw_cq_disarm(u32 *word, bool solicited)
  *
  * Call it after the kw_cq_post() calls that it is to speak of.
  *
- * Context: any, no locks that a completion handler of a kernel consumer could
- * take.
+ * Context: any.
  */
 void kw_cq_notify(struct kw_cq *cq, bool solicited)
 {
@@ -124,7 +142,11 @@ void kw_cq_notify(struct kw_cq *cq, bool solicited)
 
 	/* The entries before the look at armed; the consumer does the reverse. */
 	smp_mb();
-	if (kw_cq_disarm(word, solicited) && cq->ib.comp_handler)
+	if (!kw_cq_disarm(word, solicited) || !cq->ib.comp_handler)
+		return;
+	if (kw_cq_defers(cq))
+		queue_work(system_bh_wq, &cq->notify_work);
+	else
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
@@ -279,6 +301,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 
 	spin_lock_init(&cq->lock);
 	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
+	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
 	rv = kw_ring_alloc(&cq->ring, entries, sizeof(struct kiwarp_cqe),
@@ -315,6 +338,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct kw_cq *cq = kw_cq(ibcq);
 
 	cancel_work_sync(&cq->overflow_work);
+	cancel_work_sync(&cq->notify_work);
 	kw_ring_free(&cq->ring);
 	atomic_dec(&kw_dev(ibcq->device)->nr_cq);
 	return 0;

@@ -183,6 +183,7 @@ static inline u64 kw_ring_key(const struct kw_ring *r)
  *	last read from the ring
  * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
  * @overflow: set once an entry was lost; the queue is dead from then on
+ * @notify_work: calls a kernel consumer's own completion handler
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -194,6 +195,7 @@ struct kw_cq {
 	u32 armed;
 	bool overflow;
 	struct work_struct overflow_work;
+	struct work_struct notify_work;
 };
 
 /* cq.c */
