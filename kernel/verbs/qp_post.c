@@ -100,6 +100,12 @@ static int kw_fill_inline(struct kiwarp_sqe *sqe, const struct ib_send_wr *wr,
 	return 0;
 }
 
+/* A Read's answer has one place to go to. */
+static bool kw_read_fits(const struct ib_send_wr *wr)
+{
+	return wr->num_sge <= 1 && !(wr->send_flags & IB_SEND_INLINE);
+}
+
 static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 		       const struct ib_send_wr *wr)
 {
@@ -107,7 +113,7 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 
 	if (op < 0 || wr->num_sge > qp->init.cap.max_send_sge ||
 	    ((op == KIWARP_OP_READ || op == KIWARP_OP_READ_INV) &&
-	     wr->num_sge > 1))
+	     !kw_read_fits(wr)))
 		return -EINVAL;
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->wr_id = (uintptr_t)wr->wr_cqe;
