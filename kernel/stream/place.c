@@ -201,6 +201,29 @@ int kw_check_sgl(struct kw_stream *s, const struct kiwarp_sge *sge,
 }
 
 /**
+ * kw_check_inv() - can a Read with Invalidate withdraw its sink?
+ * @s: stream
+ * @sge: the sink
+ *
+ * What registers all memory can not be withdrawn, and to find that out when
+ * the answer is there would be too late.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: 0, or -EACCES.
+ */
+int kw_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge)
+{
+	struct kw_mem *mem = kw_hold_mem(s, sge->lkey);
+	bool good;
+
+	if (!mem)
+		return -EACCES;
+	good = mem->nr_ext && mem->pd == s->pd;
+	kw_mem_put(mem);
+	return good ? 0 : -EACCES;
+}
+
+/**
  * kw_place_tagged() - place payload into a region whose rights were checked
  * @s: stream
  * @c: the payload

@@ -14,6 +14,7 @@ u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
 u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len);
 u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
 		  u32 len, struct kw_mem **mem);
+int kw_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge);
 int kw_place_tagged(struct kw_stream *s, struct kw_cursor *c,
 		    const struct kw_mem *mem, u64 addr, u32 len);
 struct kw_sg_pos kw_sg_seek(const struct kiwarp_sge *sge, u32 num_sge, u32 off);

@@ -205,6 +205,9 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 	if ((access || w->num_sge > 1) &&
 	    kw_check_sgl(s, w->sge, w->num_sge, access))
 		return IB_WC_LOC_PROT_ERR;
+	if (w->opcode == KIWARP_OP_READ_INV &&
+	    (!w->num_sge || kw_check_inv(s, &w->sge[0])))
+		return IB_WC_LOC_PROT_ERR;
 	return IB_WC_SUCCESS;
 }
 
