@@ -28,7 +28,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 				 IB_DEVICE_SYS_IMAGE_GUID;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_mr_size = KW_MAX_MR_SIZE;
-	attr->page_size_cap = GENMASK_ULL(31, PAGE_SHIFT);
+	attr->page_size_cap = KW_PAGE_SIZES;
 	attr->max_qp = KW_MAX_QP;
 	attr->max_qp_wr = KIWARP_MAX_QP_WR;
 	attr->max_send_sge = KIWARP_MAX_SGE;

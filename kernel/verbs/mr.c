@@ -7,6 +7,7 @@
  * registration (RFC 5040 section 2.1). The table is read without locks inside
  * kw_device.mem_srcu; kw_mem.valid is what publishes a region and withdraws it.
  */
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -300,14 +301,16 @@ static int kw_set_page(struct ib_mr *ibmr, u64 addr)
  * What is registered now stays as it is until kw_mr_register().
  *
  * Context: any.
- * Return: how many entries were taken, or -errno.
+ * Return: how many entries were taken, or -EINVAL for another kind of region
+ * or a page size that the device does not have.
  */
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		 unsigned int *offset)
 {
 	struct kw_mr *mr = kw_mr(ibmr);
 
-	if (!mr->max_pages)
+	if (!mr->max_pages || !is_power_of_2(ibmr->page_size) ||
+	    !(ibmr->page_size & KW_PAGE_SIZES))
 		return -EINVAL;
 	mr->next_pages = 0;
 	mr->next_nr_ext = 0;

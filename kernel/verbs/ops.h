@@ -12,6 +12,9 @@
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
 
+/* Which sizes a fast registration's pages may have. */
+#define KW_PAGE_SIZES		GENMASK_ULL(31, PAGE_SHIFT)
+
 /* Pages in one fast registration. */
 #define KW_MAX_FAST_REG_PAGES	1024
 
