@@ -23,7 +23,7 @@ DESTDIR ?=
 PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
 DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 
-.PHONY: all module provider host install install-module install-provider uninstall check clean help
+.PHONY: all module provider host ktest install install-module install-provider uninstall check clean help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -48,6 +48,25 @@ module-locked:
 	$(MAKE) -C $(KDIR) M=$(FARM) modules
 	@cmp -s $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko || cp $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko
 
+# The consumer of kernel verbs that the suite kverbs loads, in a farm of its own.
+KTEST_FARM = $(BUILD)/ktest-$(KVER)
+
+ktest:
+	$(call need-kdir)
+	@mkdir -p $(KTEST_FARM)
+	+@flock $(KTEST_FARM) $(MAKE) --no-print-directory ktest-locked
+
+.PHONY: ktest-locked
+ktest-locked:
+	@ln -sfn $(CURDIR)/tests/kernel/Kbuild $(KTEST_FARM)/Kbuild
+	@find kernel tests/kernel -name '*.[ch]' | while read -r f; do \
+		mkdir -p "$(KTEST_FARM)/$${f%/*}" && \
+		ln -sfn "$(CURDIR)/$$f" "$(KTEST_FARM)/$$f" || exit 1; done
+	@find $(KTEST_FARM) -xtype l -delete
+	$(MAKE) -C $(KDIR) M=$(KTEST_FARM) modules
+	@cmp -s $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko || \
+		cp $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko
+
 $(HOST)/build.ninja:
 	cmake -S . -B $(HOST) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) $(CMAKE_FLAGS)
 
@@ -56,7 +75,7 @@ provider: $(HOST)/build.ninja
 	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-rdmav34
 	$(call copy-provider)
 
-host: $(HOST)/build.ninja
+host: ktest $(HOST)/build.ninja
 	+@flock $(HOST) cmake --build $(HOST)
 	$(call copy-provider)
 
@@ -94,6 +113,7 @@ help:
 	@echo '  module     the kernel module alone'
 	@echo '  provider   the rdma-core provider alone'
 	@echo '  host       the provider, the host unit tests and the guest test programs'
+	@echo '  ktest      build/kiwarp_ktest.ko, the kernel test module (host makes it too)'
 	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
 	@echo '  uninstall  take both away again'
 	@echo '  check      run every test (scripts/test)'

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Kernel verbs: a consumer in the kernel does each thing right and wrong once, from each context.
+# ONLY=NAME runs the cases whose names begin so.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=wire.sh
+. "$(dirname "$0")/wire.sh"
+
+# All cases are one program to absorb().
+PATIENCE=240
+ktest=/sys/kernel/debug/kiwarp_ktest
+
+setup_wire() {
+	load_modules
+	make_wire
+	rdma link add da type kiwarp netdev va || die "rdma link add da"
+	rdma link add db type kiwarp netdev vb || die "rdma link add db"
+	until_true 10 active da || die "port of da is not active"
+	until_true 10 active db || die "port of db is not active"
+	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+	load_file "$TOP/build/kiwarp_ktest.ko"
+}
+
+setup_wire
+absorb kernel sh -c "echo '${ONLY:-}' >$ktest/run && cat $ktest/results"
+check "rmmod the test module" rmmod kiwarp_ktest
+teardown_pair
+finish
