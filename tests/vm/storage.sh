@@ -17,16 +17,18 @@ add_devices() {
 	until_true 10 active kw_vb || die "the port of kw_vb is not active"
 }
 
-# impair ARG...: netem on both ends.
+# impair ARG...: netem on both ends, which is to see segments as a wire does.
 impair() {
-	tc qdisc replace dev va root netem "$@" && tc qdisc replace dev vb root netem "$@"
+	segmented off &&
+		tc qdisc replace dev va root netem "$@" && tc qdisc replace dev vb root netem "$@"
 }
 
-unimpair() { tc qdisc del dev va root && tc qdisc del dev vb root; }
+unimpair() { tc qdisc del dev va root && tc qdisc del dev vb root && segmented on; }
 
-lost_packets() {
-	tc -s qdisc show dev va | grep -E 'dropped [1-9]' && tc -s qdisc show dev vb | grep -E 'dropped [1-9]'
-}
+segmented() { ethtool -K va tso "$1" gso "$1" && ethtool -K vb tso "$1" gso "$1"; }
+
+# Either end has lost some: there may be few from the one to the other.
+lost_packets() { { tc -s qdisc show dev va; tc -s qdisc show dev vb; } | grep -E 'dropped [1-9]'; }
 
 # cut_wire SECONDS: the wire is down for so long.
 cut_wire() {
