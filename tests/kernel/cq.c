@@ -252,13 +252,13 @@ static void kt_echo_handler(struct ib_cq *cq, void *ctx)
 
 static void kt_echoes(void)
 {
+	struct kt_opts opts = { .handler = kt_echo_handler, .recv_wr = 256 };
 	struct kt_link *l;
 	int i, bad = 0;
 
 	memset(&kt_echo, 0, sizeof(kt_echo));
 	init_completion(&kt_echo.done);
-	l = kt_open(&(struct kt_opts){ .handler = kt_echo_handler,
-				       .recv_wr = 256 });
+	l = kt_open(&opts);
 	if (!l)
 		return;
 	kt_echo.l = l;
