@@ -25,6 +25,24 @@ setup_wire() {
 
 setup_wire
 absorb kernel sh -c "echo '${ONLY:-}' >$ktest/run && cat $ktest/results"
+
+# restrack: who looks at the machine sees what is in use, and whose it is.
+count() { rdma resource show "$1" | grep -c "comm \[kiwarp_ktest\]"; }
+check "a connection that is kept" sh -c "echo 1 >$ktest/hold"
+for object in pd cq cm_id; do
+	n=$(count $object)
+	note "$object: $n"
+	check "rdma resource: each $object names its module" test "$n" -gt 0
+done
+# rdma_create_qp() gives its own module's name.
+check_says "rdma resource: the queue pair is connected" 'link da/1 .*state RTS .*comm \[rdma_cm\]' \
+	rdma resource show qp
+check "it is closed" sh -c "echo 0 >$ktest/hold"
+for object in pd cq cm_id; do
+	check "rdma resource: no $object of it is left" test "$(count $object)" = 0
+done
+no_qp() { ! rdma resource show qp | grep lqpn; }
+check "rdma resource: no queue pair is left" no_qp
 check "rmmod the test module" rmmod kiwarp_ktest
 teardown_pair
 finish
