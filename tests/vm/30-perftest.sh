@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
-# events, all sizes, both directions, 1 and 16 queue pairs.
+# events, sizes from 2 octets to 8 MiB, both directions, 1 and 16 queue pairs.
 # shellcheck source=lib.sh disable=SC2046
 . "$(dirname "$0")/lib.sh"
 
@@ -14,9 +14,7 @@ PATIENCE=${PATIENCE_PERF:-180}
 perf() {
 	local what=$1 rows=$2
 	shift 2
-	port=$((port + 1))
-	set -- "$@" -R -F -p $port
-	pair "$what" $port a b "$@" -- "$@" 10.1.0.1 || return
+	pair_perftest "$what" a b 10.1.0.1 "$@" || return
 	local seen
 	seen=$(grep -cE '^ *[0-9]+ +[0-9]+ +[0-9.]+ ' "$log")
 	[ "$seen" = "$rows" ] || not_ok "$what: $seen of $rows rows in the table" "$log"
@@ -61,13 +59,14 @@ bandwidth() {
 	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 41 -t 16
 	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 $(whole 21)
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
-	if [ "$verb" = send ]; then
-		send_sizes "" 1
-		send_sizes ", both directions" 4 -b
-	else
-		perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5
-		perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5
-	fi
+	case $verb in
+	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
+	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
+	send)
+		send_sizes "" 2
+		send_sizes ", both directions" 7 -b
+		;;
+	esac
 }
 
 # Events are for completions, and nobody gets one for being written to: perftest has -e for
@@ -77,20 +76,17 @@ bandwidth_events() {
 	perf "$bw, events" 1 "$bw" -e -s 65536 -n 201
 	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 $(whole 101)
 	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 $(whole 41)
-	if [ "$verb" = send ]; then
-		send_sizes ", events" 2 -e
-	else
-		perf "$bw, events, all sizes" $all "$bw" -e -a -n 5 -t 5
-	fi
+	[ "$verb" != send ] || send_sizes ", events" 7 -e
 }
 
 latency() {
 	local verb=$1 lat=ib_$1_lat
 	perf "$lat, polling" 1 "$lat" -s 64 -n 300
-	perf "$lat, all sizes" $all "$lat" -a -n 5
-	[ "$verb" != write ] || return 0
-	perf "$lat, events" 1 "$lat" -e -s 64 -n 300
-	perf "$lat, events, all sizes" $all "$lat" -e -a -n 5
+	case $verb in
+	write) perf "$lat, all sizes" $all "$lat" -a -n 5 ;;
+	read) perf "$lat, events" 1 "$lat" -e -s 64 -n 300 ;;
+	send) perf "$lat, events, all sizes" $all "$lat" -e -a -n 5 ;;
+	esac
 }
 
 setup_pair

@@ -19,9 +19,7 @@ address() { case $1 in a) echo 10.1.0.1 ;; b) echo 10.1.0.2 ;; esac; }
 perf() { # WHO SERVER_NS CLIENT_NS PROGRAM ARG...
 	local who=$1 sns=$2 cns=$3
 	shift 3
-	port=$((port + 1))
-	pair "$who: $*" $port "$sns" "$cns" "$@" -R -F -p $port -- \
-		"$@" -R -F -p $port "$(address "$sns")"
+	pair_perftest "$who: $*" "$sns" "$cns" "$(address "$sns")" "$@"
 }
 
 # A server on all addresses listens on both devices, one after the other, each with a socket in
@@ -58,12 +56,11 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 101
 		perf "$who" "$sns" "$cns" ib_${verb}_lat -s 64 -n 100
 	done
-	for verb in write read; do
-		perf "$who" "$sns" "$cns" ib_${verb}_bw -a -n 5 -t 5
-	done
 	# Not -a, and -b not without -Q: see 30-perftest.sh.
 	for size in 2 1024 1048576; do
-		perf "$who" "$sns" "$cns" ib_send_bw -s $size -n 11
+		for verb in write read send; do
+			perf "$who" "$sns" "$cns" ib_${verb}_bw -s $size -n 11
+		done
 		perf "$who" "$sns" "$cns" ib_send_bw -b -s $size -n 11 -t 11 -Q 11
 	done
 	verifier "$who" "$sns" "$cns" --ops 3000 --max-size 256k --seed 1

@@ -93,10 +93,8 @@ alignment() { # NAME SERVER_PORT
 
 long_messages() { # NAME PROGRAM
 	local name=$1 whole data share
-	port=$((port + 1))
 	capture "$name"
-	pair "$name: $2 of 64 KiB" $port a b "$2" -R -F -p $port -s 65536 -n 20 -t 8 -- \
-		"$2" -R -F -p $port -s 65536 -n 20 -t 8 10.1.0.1
+	pair_perftest "$name: $2 of 64 KiB" a b 10.1.0.1 "$2" -s 65536 -n 20 -t 8
 	end_capture "$name"
 	sound "$name"
 	read -r whole data share < <(alignment "$name")

@@ -94,9 +94,8 @@ odd_pieces() {
 }
 
 perftest() { # PROGRAM ARG...
-	port=$((port + 2))
-	set -- "$@" -R -F -p $port
-	pair "$*" $port a b "$@" -- "$@" 10.1.0.1
+	port=$((port + 1))
+	pair_perftest "$*" a b 10.1.0.1 "$@"
 }
 
 # capture NAME COMMAND...: what va carries while the command runs, segment by segment.

@@ -8,7 +8,7 @@
 
 traffic=$TOP/build/host/tests/vm/kiwarp-killtest
 port=18700
-rounds=${ROUNDS:-30}
+rounds=${ROUNDS:-16}
 LIMIT=600
 # What kiwarp-killtest says with its exit code.
 all_came_back=0 device_went=5

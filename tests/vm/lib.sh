@@ -165,36 +165,67 @@ stop() {
 # pair WHAT PORT SERVER_NS CLIENT_NS SERVER... -- CLIENT...: a server and a client of the same
 # run; both must end well.
 pair() {
-	local what=$1 port=$2 server_ns=$3 client_ns=$4 server=() rc src=0
+	pair_run "$@"
+	pair_judge "$1"
+}
+
+# pair_run, as pair: the run alone. Sets log, slog and what pair_judge is to say; succeeds if both
+# ended well.
+pair_run() {
+	local what=$1 port=$2 server_ns=$3 client_ns=$4 server=()
 	shift 4
 	while [ "$1" != -- ]; do
 		server+=("$1")
 		shift
 	done
 	shift
+	pair_client=$* pair_rc=0 pair_src=0
 	start "$what, server" "$server_ns" "${server[@]}"
-	local slog=$server_log
+	slog=$server_log
 	new_log "$what, client"
 	if wait_server "$what, server" "$server_ns" "$port"; then
-		in_ns "$client_ns" timeout -k 5 "$PATIENCE" stdbuf -oL "$@" >"$log" 2>&1 </dev/null
-		rc=$?
+		in_ns "$client_ns" timeout -k 5 "$PATIENCE" stdbuf -oL "$@" >"$log" 2>&1 </dev/null ||
+			pair_rc=$?
 	else
 		echo "the server does not listen on port $port" >"$log"
-		rc=255
+		pair_rc=255
 	fi
-	if [ $rc = 0 ] && until_true 20 gone "${jobs["$what, server"]}"; then
-		await "$what, server" || src=$?
+	if [ $pair_rc = 0 ] && until_true 20 gone "${jobs["$what, server"]}"; then
+		await "$what, server" || pair_src=$?
 	else
 		stop "$what, server"
-		src=hung
+		pair_src=hung
 	fi
-	if [ $rc = 0 ] && [ $src = 0 ]; then
-		ok "$what"
+	[ $pair_rc = 0 ] && [ $pair_src = 0 ]
+}
+
+pair_judge() { # WHAT
+	if [ "$pair_rc" = 0 ] && [ "$pair_src" = 0 ]; then
+		ok "$1"
 	else
-		not_ok "$what (client's exit code $rc, server's $src: $*)" "$log" 12
+		not_ok "$1 (client's exit code $pair_rc, server's $pair_src: $pair_client)" "$log" 12
 		tail -n 8 "$slog" | sed 's/^/#   server: /'
 		return 1
 	fi
+}
+
+# pair_perftest WHAT SERVER_NS CLIENT_NS ADDRESS PROGRAM ARG...: a pair of perftest's, which are to
+# use rdma_cm, on the port after $port.
+#
+# With -R they connect twice, and between the two the server does not listen. A client that is
+# faster than it is refused and, other than the first time, does not try again but crashes. It gets
+# another try of ours; any other failure does not.
+pair_perftest() {
+	local what=$1 server_ns=$2 client_ns=$3 address=$4 try
+	shift 4
+	for try in 1 2 3; do
+		port=$((port + 1))
+		pair_run "$what" $port "$server_ns" "$client_ns" "$@" -R -F -p $port -- \
+			"$@" -R -F -p $port "$address" && break
+		grep -q 'RDMA_CM_EVENT_REJECTED; error: -111' "$log" || break
+		note "$what: try $try: perftest's client came before its server listened again"
+	done
+	pair_judge "$what"
 }
 
 # absorb PREFIX COMMAND...: a program that prints TAP itself; its facts become this suite's.
