@@ -83,6 +83,7 @@ static void kw_settle_common(const struct kw_ep *ep,
 		.large_fpdu = ep->set.large_fpdu && peer->large_fpdu,
 		.initiator = ep->active,
 		.fpdu_max = ep->set.fpdu_max,
+		.zcopy_min = ep->set.zcopy_min,
 		.gate_ms = ep->set.gate_ms,
 	};
 }

@@ -25,6 +25,8 @@ enum kw_counter {
 	KW_CNT_CQ_OVERFLOWS,
 	KW_CNT_TX_NO_MEMORY,		/* retried later */
 	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */
+	KW_CNT_TX_ZCOPY_OCTETS,		/* payload given to TCP without a copy */
+	KW_CNT_TX_ZCOPY_COPIED,		/* messages of which the stack made a copy */
 	KW_NR_COUNTERS,
 };
 

@@ -21,6 +21,8 @@ enum kw_fail {
 
 bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w);
 void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status);
+void kw_own_wqe_lent(struct kw_stream *s, u32 index);
+void kw_own_wqe_back(struct kw_stream *s, u32 index, bool good);
 void kw_own_retire(struct kw_stream *s);
 int kw_own_local_op(struct kw_stream *s, const struct kw_wqe *w);
 

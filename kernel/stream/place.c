@@ -173,6 +173,22 @@ kw_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
 }
 
 /**
+ * kw_get_sge() - the region of an entry of a local SGE list
+ * @s: stream
+ * @sge: the entry
+ * @access: IB_ACCESS_* that the region must have
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: the region, for the caller to kw_mem_put(); NULL if a right is
+ * missing.
+ */
+struct kw_mem *kw_get_sge(struct kw_stream *s, const struct kiwarp_sge *sge,
+			  u32 access)
+{
+	return kw_hold_sge(s, sge, access);
+}
+
+/**
  * kw_check_sgl() - check the rights to every octet of a local SGE list
  * @s: stream
  * @sge: the list

@@ -24,6 +24,8 @@ int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
 int kw_gather_sgl(struct kw_stream *s, u8 *dst, const struct kiwarp_sge *sge,
 		  u32 num_sge, struct kw_sg_pos *pos, u32 len, u32 access,
 		  u32 *crc);
+struct kw_mem *kw_get_sge(struct kw_stream *s, const struct kiwarp_sge *sge,
+			  u32 access);
 int kw_check_sgl(struct kw_stream *s, const struct kiwarp_sge *sge,
 		 u32 num_sge, u32 access);
 

@@ -10,6 +10,7 @@
 #include "stream/stream.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/zcopy.h"
 
 /*
  * siw looks for an RTR only after its reply has left, and does not see one
@@ -126,6 +127,11 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	rv = kw_stream_alloc_queues(s);
 	if (rv)
 		return rv;
+	rv = kw_zc_open(s);
+	if (rv) {
+		kw_stream_free_queues(s);
+		return rv;
+	}
 	s->sock = sock;
 	s->status = 0;
 	s->reason = 0;
@@ -142,6 +148,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->rx.read_msn = 1;
 	atomic_set(&s->tx.token, 0);
 	s->tx.out_len = 0;
+	s->tx.out_eor = false;
+	s->tx.out_list = false;
 	s->tx.stream_off = 0;
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
@@ -156,6 +164,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	rv = kw_own_started(s);
 	if (rv) {
 		release_sock(sk);
+		kw_zc_close(s);
 		kw_stream_free_queues(s);
 		s->sock = NULL;
 		return rv;

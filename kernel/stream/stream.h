@@ -47,6 +47,8 @@ enum kw_rtr {
  * @initiator: this side sent the MPA request
  * @large_fpdu: both sides announced that FPDUs may be larger than a segment
  * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
+ * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
+ *	none is
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
@@ -65,6 +67,7 @@ struct kw_stream_params {
 	bool large_fpdu;
 	enum kw_rtr rtr;
 	u32 fpdu_max;
+	u32 zcopy_min;
 	u32 gate_ms;
 	u32 ird;
 	u32 ord;
@@ -197,6 +200,9 @@ struct kw_rx {
 	u32 staged;
 };
 
+struct kw_zcopy;
+struct kw_zc_msg;
+
 enum kw_tx_msg {
 	KW_MSG_NONE,
 	KW_MSG_WQE,
@@ -214,12 +220,14 @@ enum kw_tx_msg {
  * @out: octets of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment
+ * @out_list: @out_len is of the list of zcopy.c instead
  * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
  * @msg: kind of the message being sent
  * @off: octets of it framed so far
  * @pos: position in the WQE's SGEs
  * @wqe: current or held send queue entry
  * @held: @wqe is taken off the ring but may not start yet
+ * @lent: the message, if it is sent without a copy: see zcopy.c
  * @responded: the last message was a Read Response: the send queue's turn
  * @rtr_pending: the RTR FPDU has not been framed
  * @term_pending: @term has not been framed
@@ -237,6 +245,7 @@ struct kw_tx {
 	u32 out_len;
 	u32 stream_off;
 	bool out_eor;
+	bool out_list;
 	u8 msg;
 	bool held;
 	bool responded;
@@ -246,6 +255,7 @@ struct kw_tx {
 	bool gate;
 	u32 off;
 	struct kw_sg_pos pos;
+	struct kw_zc_msg *lent;
 	u32 send_msn;
 	u32 read_msn;
 	struct kw_wqe wqe;
@@ -277,6 +287,8 @@ enum kw_stream_state {
  * @mem_srcu: domain that keeps regions alive during a pass
  * @counters: the device's, by enum kw_counter
  * @p: what start-up settled
+ * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
+ * @zc: what is sent without a copy; NULL if nothing is
  * @orq: p.ord entries; head at @orq_head, @orq_len in use
  * @irq: p.ird entries, likewise
  * @end_work: teardown
@@ -298,6 +310,8 @@ struct kw_stream {
 	struct srcu_struct *mem_srcu;
 	atomic64_t *counters;
 	struct kw_stream_params p;
+	u32 zcopy_min;
+	struct kw_zcopy *zc;
 
 	struct kw_orq_entry *orq;
 	u32 orq_head, orq_len;

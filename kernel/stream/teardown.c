@@ -20,6 +20,7 @@
 #include "stream/stream.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/zcopy.h"
 
 /*
  * How long a peer may take to read what is left and to close its half; in a
@@ -51,6 +52,7 @@ int kw_streams_init(void)
  */
 void kw_streams_exit(void)
 {
+	kw_zc_exit();
 	destroy_workqueue(kw_stream_wq);
 }
 
@@ -100,6 +102,7 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
 	if (terminate)
 		s->reason = KIWARP_TERM_SENT | kw_term_get_code(&s->tx.term);
 	s->tx.msg = KW_MSG_NONE;
+	kw_zc_framed(s, false);
 	s->tx.held = false;
 	s->tx.rtr_pending = false;
 	s->tx.term_pending = terminate;
@@ -284,14 +287,19 @@ enum kw_end_step {
  * Kernel consumers disconnect and then, in one breath, move the queue pair to
  * ERROR to drain it. If all is sent and answered, the peer is to see the
  * graceful end that was asked for first: closing the socket sends the FIN, if
- * it was not sent yet, and TCP waits for the peer's without us.
+ * it was not sent yet, and TCP waits for the peer's without us. It is not left
+ * alone with consumers' buffers, though.
  */
 static enum kw_end_step kw_end_abort(struct kw_stream *s)
 {
-	if (s->state == KW_STREAM_CLOSING &&
-	    (s->fin_sent || kw_end_is_drained(s)))
+	if (s->state != KW_STREAM_CLOSING ||
+	    !(s->fin_sent || kw_end_is_drained(s)))
+		return KW_END_RESET;
+	if (!kw_zc_busy(s))
 		return KW_END_FINISH;
-	return KW_END_RESET;
+	if (!time_before(jiffies, s->deadline))
+		return KW_END_RESET;
+	return s->fin_sent ? KW_END_WAIT : KW_END_FIN;
 }
 
 static enum kw_end_step kw_end_next(struct kw_stream *s)
@@ -309,7 +317,7 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 		return KW_END_RESET;
 	if (!s->fin_sent)
 		return kw_end_is_drained(s) ? KW_END_FIN : KW_END_WAIT;
-	return s->peer_fin ? KW_END_FINISH : KW_END_WAIT;
+	return s->peer_fin && !kw_zc_busy(s) ? KW_END_FINISH : KW_END_WAIT;
 }
 
 static void kw_end_detach(struct kw_stream *s, bool reset)
@@ -336,12 +344,14 @@ static void kw_end_finish(struct kw_stream *s)
 	/* Doorbells look at the socket, and queue tx.work, inside this domain. */
 	synchronize_srcu_expedited(s->mem_srcu);
 	cancel_delayed_work_sync(&s->tx.work);
+	kw_zc_detach(s);
 	kw_stage_free(s);
 	if (s->tx.frag.page)
 		put_page(s->tx.frag.page);
 	s->tx.frag.page = NULL;
 	sock_release(s->sock);
 	s->sock = NULL;
+	kw_zc_close(s);
 	kw_stream_free_queues(s);
 	kw_own_ended(s);
 }
@@ -383,9 +393,9 @@ static void kw_end_wait(struct kw_stream *s)
 		return;
 	}
 	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
-	/* An abort does not wait for the lock. */
+	/* An abort does not wait for the lock; it may wait for TCP. */
 	if (READ_ONCE(s->abort))
-		kw_stream_queue(s, &s->end_work, 0);
+		kw_stream_queue(s, &s->end_work, kw_zc_busy(s) ? HZ / 50 : 0);
 }
 
 /**

@@ -7,7 +7,8 @@
  * where a TCP segment ends or leaves room for the next one to begin. The
  * block then goes to TCP by reference in one call, so that TSO cuts at FPDU
  * boundaries. Since the payload was copied, the work request is complete when
- * TCP has the octets: the consumer's buffer is not looked at again.
+ * TCP has the octets: the consumer's buffer is not looked at again. The payload
+ * of long messages can go by reference, too: see zcopy.c.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
@@ -16,6 +17,7 @@
 #include "stream/owner.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/zcopy.h"
 
 /*
  * What a page block must still have to be built in: room for the longest FPDU,
@@ -41,25 +43,32 @@ static u32 kw_tx_room(struct sock *sk, u32 mss)
 	return mss - skb->len % mss;
 }
 
+static int kw_tx_send(struct kw_stream *s, u32 flags)
+{
+	struct kw_tx *tx = &s->tx;
+	struct msghdr msg = {
+		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_SPLICE_PAGES |
+			     MSG_NO_SHARED_FRAGS | flags |
+			     (tx->out_eor ? MSG_EOR : 0),
+	};
+	struct bio_vec bv;
+
+	bvec_set_page(&bv, tx->frag.page, tx->out_len, tx->out);
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &bv, 1, tx->out_len);
+	return tcp_sendmsg_locked(s->sock->sk, &msg, tx->out_len);
+}
+
 /* Give TCP what is built. Returns false, with the result, if it took not all. */
 static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 {
+	const u32 flags = more ? MSG_MORE : 0;
 	struct sock *sk = s->sock->sk;
 	struct kw_tx *tx = &s->tx;
 
 	while (tx->out_len) {
-		struct msghdr msg = {
-			.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL |
-				     MSG_SPLICE_PAGES | MSG_NO_SHARED_FRAGS |
-				     (more ? MSG_MORE : 0) |
-				     (tx->out_eor ? MSG_EOR : 0),
-		};
-		struct bio_vec bv;
-		int n;
+		int n = tx->out_list ? kw_zc_send(s, flags) :
+				       kw_tx_send(s, flags);
 
-		bvec_set_page(&bv, tx->frag.page, tx->out_len, tx->out);
-		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &bv, 1, tx->out_len);
-		n = tcp_sendmsg_locked(sk, &msg, tx->out_len);
 		if (n > 0) {
 			atomic64_add(n, &s->counters[KW_CNT_TX_OCTETS]);
 			tx->out += n;
@@ -75,6 +84,7 @@ static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 		return false;
 	}
 	tx->out_eor = false;
+	tx->out_list = false;
 	kw_own_retire(s);
 	return true;
 }
@@ -90,7 +100,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		.cut.off = tx->stream_off,
 		.cut.markers = s->p.tx_markers,
 	};
-	u32 start, want, fpdus = 0;
+	u32 start, want, len, fpdus = 0;
 
 	kw_cut_bound(&ch.cut, emss, s->p.fpdu_max, s->p.large_fpdu);
 	ch.cut.room = kw_tx_room(sk, emss);
@@ -104,6 +114,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		return false;
 	start = tx->frag.offset;
 	ch.p = page_address(tx->frag.page) + start;
+	ch.start = ch.p;
 	ch.left = (tx->frag.size - start) & ~3u;
 	while (!ch.full && kw_tx_frame(s, &ch))
 		fpdus++;
@@ -112,11 +123,16 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		atomic64_add(fpdus, &s->counters[KW_CNT_TX_FPDUS]);
 
 	tx->out = start;
-	tx->out_len = ch.p - ((u8 *)page_address(tx->frag.page) + start);
+	tx->out_len = ch.p - ch.start;
 	tx->out_eor = ch.eor;
 	tx->stream_off = ch.cut.off;
 	/* Aligned, so that the next chunk's FPDUs are. */
-	tx->frag.offset = start + tx->out_len;
+	tx->frag.offset = ALIGN(start + tx->out_len, 4);
+	len = kw_zc_finish(s, ch.p);
+	if (len) {
+		tx->out_len = len;
+		tx->out_list = true;
+	}
 	return true;
 }
 

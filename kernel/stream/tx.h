@@ -7,6 +7,7 @@
 
 /**
  * struct kw_chunk - room that FPDUs are built in
+ * @start: where the first FPDU begins
  * @p: where the next FPDU begins
  * @left: free octets
  * @cut: where in the stream @p is
@@ -16,6 +17,7 @@
  * @eor: the chunk has to end its TCP segment
  */
 struct kw_chunk {
+	const u8 *start;
 	u8 *p;
 	u32 left;
 	struct kw_cut cut;

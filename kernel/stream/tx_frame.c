@@ -11,6 +11,7 @@
 #include "stream/place.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/zcopy.h"
 #include "wire/crc.h"
 
 /* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
@@ -239,6 +240,8 @@ static bool kw_wqe_start(struct kw_stream *s)
 	s->tx.msg = KW_MSG_WQE;
 	s->tx.off = 0;
 	s->tx.pos = (struct kw_sg_pos){};
+	if (w->len >= s->zcopy_min && !kw_wqe_is_read(w))
+		kw_zc_lend(s);
 	return true;
 }
 
@@ -318,48 +321,133 @@ static int kw_wqe_gather(struct kw_stream *s, struct kw_chunk *ch, u8 *ulpdu,
 			     kw_fpdu_sum(s, ch, ulpdu, hdr_len, len));
 }
 
+static u32 kw_wqe_hdr_len(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_WRITE ? KW_DDP_TAGGED_LEN :
+					      KW_DDP_UNTAGGED_LEN;
+}
+
+/* The DDP header of the FPDU that carries the next @len octets. */
+static void kw_wqe_header(const struct kw_stream *s, u8 *p, u32 len)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	bool inv = w->opcode == KIWARP_OP_SEND_INV;
+	bool last = s->tx.off + len == w->len;
+	u8 op;
+
+	if (w->opcode == KIWARP_OP_WRITE) {
+		kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(KW_RDMAP_WRITE),
+				  w->rkey, w->raddr + s->tx.off);
+		return;
+	}
+	op = kw_send_ops[inv][!!(w->flags & KIWARP_SQE_SOLICITED)];
+	kw_ddp_put_untagged(p, last, KW_RDMAP_CTRL(op), inv ? w->inv_stag : 0,
+			    KW_QN_SEND, s->tx.send_msn, s->tx.off);
+}
+
+/* The FPDU that carries them is built. */
+static void kw_wqe_advance(struct kw_stream *s, u32 len)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+
+	s->tx.off += len;
+	if (s->tx.off != w->len)
+		return;
+	if (w->opcode != KIWARP_OP_WRITE)
+		s->tx.send_msn++;
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.responded = false;
+	if (s->tx.lent)
+		kw_zc_framed(s, true);
+	else
+		kw_own_wqe_done(s, w->index, IB_WC_SUCCESS);
+}
+
+/* What kw_frame_wqe_lent() has done. */
+enum kw_lent {
+	KW_LENT_BUILT,
+	KW_LENT_STOP,		/* the chunk is full, or the stream has failed */
+	KW_LENT_COPY,		/* nothing: this FPDU's payload is to be copied */
+};
+
+/* An FPDU of payload that stays where it is: see zcopy.c. */
+static enum kw_lent kw_frame_wqe_lent(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	u32 ulpdu_len, pad, hdr_len = kw_wqe_hdr_len(w);
+	u8 *field, *end = ch->p + KW_MPA_HDR_LEN + hdr_len;
+	int len, pieces;
+
+	ch->full = true;
+	ch->eor = true;
+	if (!kw_zc_begin(s, ch) || ch->left < KW_ZC_BLOCK_MIN)
+		return KW_LENT_STOP;
+	len = kw_cut_payload(&ch->cut, KW_ZC_LEFT, hdr_len, w->len - s->tx.off);
+	if (len < 0)
+		return KW_LENT_STOP;
+	pieces = len < KW_ZC_PAYLOAD_MIN ? 0 : kw_zc_collect(s, len);
+	if (pieces == -EMSGSIZE)
+		return KW_LENT_STOP;
+	ch->full = false;
+	ch->eor = false;
+	if (!pieces)
+		return KW_LENT_COPY;
+	if (pieces < 0) {
+		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
+		return KW_LENT_STOP;
+	}
+	ulpdu_len = hdr_len + len;
+	pad = kw_fpdu_pad(ulpdu_len);
+	put_unaligned_be16(ulpdu_len, ch->p);
+	kw_wqe_header(s, ch->p + KW_MPA_HDR_LEN, len);
+	memset(end, 0, pad);
+	field = end + pad;
+	memset(field, 0, KW_MPA_CRC_LEN);
+	if (s->p.crc) {
+		u32 crc = kw_crc32c(KW_CRC_SEED, ch->p, end - ch->p);
+
+		crc = kw_zc_sum(s, crc, pieces);
+		kw_crc_put(field, kw_crc32c(crc, end, pad));
+	}
+	kw_zc_add(s, end, pieces, end);
+	field += KW_MPA_CRC_LEN;
+	/* What is left stays a multiple of four: see kw_cut_payload(). */
+	ch->left = (ch->left - (u32)(field - ch->p)) & ~3u;
+	ch->p = field;
+	kw_cut_advance(&ch->cut, kw_fpdu_len(ulpdu_len));
+	kw_wqe_advance(s, len);
+	return KW_LENT_BUILT;
+}
+
 static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 {
 	const struct kw_wqe *w = &s->tx.wqe;
-	bool write = w->opcode == KIWARP_OP_WRITE;
-	bool inv = w->opcode == KIWARP_OP_SEND_INV;
 	u32 hdr_len, len;
-	bool last;
-	u8 op, *p;
+	u8 *p;
 	int n;
 
 	if (kw_wqe_is_read(w))
 		return kw_frame_wqe_read(s, ch);
+	if (s->tx.lent) {
+		enum kw_lent lent = kw_frame_wqe_lent(s, ch);
 
-	hdr_len = write ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
+		if (lent != KW_LENT_COPY)
+			return lent == KW_LENT_BUILT;
+	}
+
+	hdr_len = kw_wqe_hdr_len(w);
 	n = kw_fpdu_payload(ch, hdr_len, w->len - s->tx.off);
 	if (n < 0)
 		return false;
 	len = n;
 	p = kw_fpdu_ulpdu(ch, hdr_len + len);
-	last = s->tx.off + len == w->len;
-	op = write ? KW_RDMAP_WRITE :
-	     kw_send_ops[inv][!!(w->flags & KIWARP_SQE_SOLICITED)];
-	if (write)
-		kw_ddp_put_tagged(p, last, KW_RDMAP_CTRL(op), w->rkey,
-				  w->raddr + s->tx.off);
-	else
-		kw_ddp_put_untagged(p, last, KW_RDMAP_CTRL(op),
-				    inv ? w->inv_stag : 0, KW_QN_SEND,
-				    s->tx.send_msn, s->tx.off);
+	kw_wqe_header(s, p, len);
 	if (kw_wqe_gather(s, ch, p, hdr_len, len)) {
 		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
 		return false;
 	}
 	kw_fpdu_finish(s, ch, p, hdr_len + len);
-	s->tx.off += len;
-	if (last) {
-		if (!write)
-			s->tx.send_msn++;
-		s->tx.msg = KW_MSG_NONE;
-		s->tx.responded = false;
-		kw_own_wqe_done(s, w->index, IB_WC_SUCCESS);
-	}
+	kw_wqe_advance(s, len);
 	return true;
 }
 

@@ -26,6 +26,8 @@ static const struct rdma_stat_desc kw_counter_descs[KW_NR_COUNTERS] = {
 	[KW_CNT_CQ_OVERFLOWS].name = "cq_overflows",
 	[KW_CNT_TX_NO_MEMORY].name = "tx_no_memory",
 	[KW_CNT_TX_BLOCKED].name = "tx_blocked",
+	[KW_CNT_TX_ZCOPY_OCTETS].name = "tx_zcopy_octets",
+	[KW_CNT_TX_ZCOPY_COPIED].name = "tx_zcopy_copied",
 };
 
 /**

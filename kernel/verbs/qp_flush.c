@@ -131,6 +131,9 @@ static void kw_flush_sq(struct kw_qp *qp)
 		struct kw_sq_track *t =
 			&qp->sq_track[qp->sq_done & qp->sq.mask];
 
+		/* Not while TCP may still send what is in its buffers. */
+		if (t->lent && qp->connected)
+			return;
 		kw_qp_complete_sq(qp, t, t->done ? t->status :
 				  IB_WC_WR_FLUSH_ERR);
 	}
@@ -166,7 +169,8 @@ static void kw_flush_rq(struct kw_qp *qp)
  * kw_qp_flush() - complete all that is posted with IB_WC_WR_FLUSH_ERR
  * @qp: queue pair in ERROR, with no stream that works on its queues
  *
- * Work that had a result of its own keeps it.
+ * Work that had a result of its own keeps it. Work whose buffers are lent to
+ * TCP stays, and what was posted after it: see kw_own_wqe_back().
  *
  * Context: qp->lock held.
  */

@@ -158,6 +158,44 @@ void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
 }
 
 /**
+ * kw_own_wqe_lent() - a send WQE's buffers are lent to TCP
+ * @s: stream
+ * @index: of the WQE
+ *
+ * It completes, or is flushed, after kw_own_wqe_back(); or at kw_own_ended().
+ */
+void kw_own_wqe_lent(struct kw_stream *s, u32 index)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+
+	qp->sq_track[index & qp->sq.mask].lent = true;
+}
+
+/**
+ * kw_own_wqe_back() - TCP does not need a send WQE's buffers any more
+ * @s: stream
+ * @index: of the WQE
+ * @good: and it has succeeded
+ *
+ * Context: process, socket lock.
+ */
+void kw_own_wqe_back(struct kw_stream *s, u32 index, bool good)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->sq_track[index & qp->sq.mask].lent = false;
+	if (qp->idle)
+		kw_qp_flush(qp);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (good) {
+		kw_own_wqe_done(s, index, IB_WC_SUCCESS);
+		kw_own_retire(s);
+	}
+}
+
+/**
  * kw_own_retire() - complete send WQEs, in the order of posting
  * @s: stream
  */
@@ -166,6 +204,9 @@ void kw_own_retire(struct kw_stream *s)
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
 
+	/* A failed stream's work is kw_qp_flush()'s, under another lock. */
+	if (qp->idle)
+		return;
 	while (qp->sq_done != qp->sq_next) {
 		t = &qp->sq_track[qp->sq_done & qp->sq.mask];
 		if (!t->done)

@@ -395,6 +395,11 @@ module_param_cb(fpdu_max, &kw_param_ops, &kw_set_fpdu_max, 0644);
 MODULE_PARM_DESC(fpdu_max,
 		 "Longest FPDU to send, in octets; 0: as long as a TCP segment [0]");
 
+KW_NUMBER_OR_0(zcopy_min, KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE);
+module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
+MODULE_PARM_DESC(zcopy_min,
+		 "Send messages of so many octets and more without a copy; 0: none [0]");
+
 KW_NUMBER(connect_timeout_ms, 100, 600000);
 module_param_cb(connect_timeout_ms, &kw_param_ops, &kw_set_connect_timeout_ms, 0644);
 MODULE_PARM_DESC(connect_timeout_ms,
@@ -451,6 +456,7 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_ird_max.attr.attr,
 	&kw_set_ord_max.attr.attr,
 	&kw_set_fpdu_max.attr.attr,
+	&kw_set_zcopy_min.attr.attr,
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,
 	&kw_set_offer_timeout_ms.attr.attr,

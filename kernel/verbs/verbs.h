@@ -44,6 +44,9 @@
 #define KW_FPDU_LIMIT_MIN	256
 #define KW_FPDU_LIMIT_MAX	65535
 
+/* What is shorter has no payload that could be sent without a copy. */
+#define KW_ZCOPY_LIMIT_MIN	512
+
 /* Pairs in the setting port_map, and how one is kept; 0 is none. */
 #define KW_PORT_MAPS			8
 #define KW_PORT_MAP(_port, _wire)	((u32)(_port) << 16 | (_wire))
@@ -65,6 +68,8 @@
  * @connect_timeout_ms: bound on TCP's handshake
  * @start_timeout_ms: bound on each wait for an MPA frame
  * @offer_timeout_ms: how long a consumer may think about a request
+ * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
+ *	none is
  * @gate_ms: how long a responder waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
@@ -87,6 +92,7 @@ struct kw_settings {
 	u32 ird_max;
 	u32 ord_max;
 	u32 fpdu_max;
+	u32 zcopy_min;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
 	u32 offer_timeout_ms;
@@ -217,6 +223,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
  * @opcode: enum kiwarp_opcode
  * @flags: KIWARP_SQE_*
  * @done: finished, waiting for earlier ones: completions are in posting order
+ * @lent: TCP may still send octets out of its buffers: see stream/zcopy.c
  */
 struct kw_sq_track {
 	u64 wr_id;
@@ -225,6 +232,7 @@ struct kw_sq_track {
 	u8 opcode;
 	u8 flags;
 	bool done;
+	bool lent;
 };
 
 /**

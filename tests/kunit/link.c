@@ -400,6 +400,20 @@ void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
 	WRITE_ONCE(l->nr_wdone, l->nr_wdone + 1);
 }
 
+void kw_own_wqe_lent(struct kw_stream *s, u32 index)
+{
+	kt_of(s)->nr_lent++;
+}
+
+void kw_own_wqe_back(struct kw_stream *s, u32 index, bool good)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (good)
+		kw_own_wqe_done(s, index, IB_WC_SUCCESS);
+	WRITE_ONCE(l->nr_back, l->nr_back + 1);
+}
+
 void kw_own_retire(struct kw_stream *s)
 {
 }

@@ -52,6 +52,7 @@ struct kt_wqe_done {
  * @nr_wqe: send queue entries posted; @next_wqe: taken
  * @done: results of receives, @nr_done of them
  * @wdone: results of send queue entries, @nr_wdone of them
+ * @nr_lent: entries lent to TCP; @nr_back: of which it has let go
  */
 struct kt_link {
 	struct kunit *test;
@@ -78,6 +79,7 @@ struct kt_link {
 	u32 nr_done;
 	struct kt_wqe_done wdone[KT_MAX];
 	u32 nr_wdone;
+	u32 nr_lent, nr_back;
 };
 
 struct kt_link *kt_link_new(struct kunit *test,
@@ -151,5 +153,6 @@ extern struct kunit_suite kt_stag_suite;
 extern struct kunit_suite kt_receive_suite;
 extern struct kunit_suite kt_segment_suite;
 extern struct kunit_suite kt_msn_suite;
+extern struct kunit_suite kt_zcopy_suite;
 
 #endif /* KT_LINK_H */

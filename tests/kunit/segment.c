@@ -33,6 +33,7 @@ struct kt_sizes {
 	int mss;
 	u32 len;
 	bool markers;
+	bool zcopy;
 };
 
 /* TCP takes no MSS under 88 from a socket option. */
@@ -46,12 +47,18 @@ static const struct kt_sizes kt_all_sizes[] = {
 	{ 88, 500, true }, { 200, 1000, true }, { 536, 5000, true },
 	{ 1448, 1416, true }, { 1448, 1417, true }, { 1448, 100000, true },
 	{ 8948, 200000, true }, { 0, 250000, true },
+	{ 536, 5000, false, true }, { 1448, 1425, false, true },
+	{ 1448, 100001, false, true }, { 8948, 200003, false, true },
+	{ 0, 65000, false, true }, { 0, 250000, false, true },
+	/* Both wanted: the peer's markers prevail. */
+	{ 1448, 100000, true, true },
 };
 
 static void kt_sizes_name(const struct kt_sizes *s, char *name)
 {
-	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets%s", s->mss,
-		 s->len, s->markers ? ", markers" : "");
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets%s%s", s->mss,
+		 s->len, s->markers ? ", markers" : "",
+		 s->zcopy ? ", not copied" : "");
 }
 
 KUNIT_ARRAY_PARAM(kt_sizes, kt_all_sizes, kt_sizes_name);
@@ -111,6 +118,7 @@ static void kt_test_message(struct kunit *test)
 	u32 i, msn = 1;
 
 	p.tx_markers = size->markers;
+	p.zcopy_min = size->zcopy ? 512 : 0;
 	l = kt_link_new(test, &p, size->mss, 0);
 	w.sge[0] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3, half,
 					KT_STAG(KT_LOCAL) };
@@ -132,6 +140,9 @@ static void kt_test_message(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, l->wdone[i].index, i);
 		KUNIT_EXPECT_EQ(test, l->wdone[i].status, IB_WC_SUCCESS);
 	}
+	KUNIT_EXPECT_EQ(test, l->nr_lent, size->zcopy && !size->markers ?
+			ARRAY_SIZE(ops) : 0);
+	KUNIT_EXPECT_EQ(test, l->nr_back, l->nr_lent);
 }
 
 /* What a region does not cover is not sent: the work request fails. */

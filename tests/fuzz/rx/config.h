@@ -36,6 +36,7 @@ struct Config {
   unsigned recvs;  // receives posted
   unsigned reads;  // RDMA Reads posted
   bool sends;      // a Send and a Write are posted, too
+  bool zcopy;      // they are sent without a copy
   int rcvbuf;
   u32 seq;        // of the first octet
   u32 cuts;       // seed of how the stream is cut into pieces
@@ -64,6 +65,7 @@ struct Config {
     rcvbuf = kRcvbuf[c >> 6];
     seq = (d & 1) != 0 ? 0xffffff80U : 0x1000U;
     fail = d >> 1 & 7;
+    zcopy = (d & 0x10) != 0;
     cuts = static_cast<u32>(in.next() << 8) | d;
   }
 };

@@ -141,6 +141,7 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                               .large_fpdu = false,
                               .rtr = static_cast<kw_rtr>(config.rtr),
                               .fpdu_max = 0,
+                              .zcopy_min = config.zcopy ? 512U : 0U,
                               .gate_ms = 200,
                               .ird = config.ird,
                               .ord = config.ord};
@@ -199,8 +200,19 @@ bool Owner::nextWqe(kw_wqe* w) {
 
 void Owner::wqeDone(u32 index, u16 status) {
   KW_CHECK(!ended && index < next_wqe_ && !wqe_done_[index]);
+  KW_CHECK(!lent_.contains(index) || status != IB_WC_SUCCESS);
   wqe_done_[index] = true;
   events.push_back({What::kDone, index, status});
+}
+
+void Owner::wqeLent(u32 index) {
+  KW_CHECK(!failed && !ended && config_.zcopy && !wqe_done_[index]);
+  KW_CHECK(lent_.insert(index).second);
+}
+
+void Owner::wqeBack(u32 index, bool good) {
+  KW_CHECK(!ended && lent_.erase(index) == 1 && !(good && failed));
+  if (good) wqeDone(index, IB_WC_SUCCESS);
 }
 
 int Owner::nextRecv(kw_recv* r) {
@@ -270,6 +282,8 @@ extern "C" {
 
 bool kw_own_next_wqe(kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); }
 void kw_own_wqe_done(kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); }
+void kw_own_wqe_lent(kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); }
+void kw_own_wqe_back(kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); }
 void kw_own_retire(kw_stream*) {}
 int kw_own_local_op(kw_stream*, const kw_wqe*) { return IB_WC_LOC_QP_OP_ERR; }
 int kw_own_next_recv(kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <compare>
+#include <set>
 #include <vector>
 
 #include "config.h"
@@ -76,6 +77,8 @@ class Owner {
   // stream/owner.h
   bool nextWqe(kw_wqe* w);
   void wqeDone(u32 index, u16 status);
+  void wqeLent(u32 index);
+  void wqeBack(u32 index, bool good);
   int nextRecv(kw_recv* r);
   void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
   kw_mem* mem(u32 stag);
@@ -94,6 +97,7 @@ class Owner {
   unsigned next_recv_ = 0;
   bool recv_taken_ = false;
   std::vector<bool> wqe_done_;
+  std::set<u32> lent_;
   shim::Octets at_failure_;
 };
 

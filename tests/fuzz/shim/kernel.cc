@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "shim.h"
 
@@ -49,6 +50,15 @@ void freeSkb(sk_buff* skb) {
   }
   release(skb->data);
   release(skb);
+}
+
+// What has been sent is acknowledged: TCP lets go of it.
+void acknowledge(std::vector<ubuf_info*>* lent) {
+  for (ubuf_info* ubuf : std::exchange(*lent, {})) ubuf->ops->complete(nullptr, ubuf, true);
+}
+
+shim::Tcp* tcpOf(sock* sk) {
+  return static_cast<shim::Tcp*>(static_cast<void*>(sk->sk_socket->sk));
 }
 
 u8* copyOf(const u8* p, size_t len) {
@@ -126,12 +136,26 @@ struct page* alloc_page(gfp_t gfp) {
   if (allocationFails(gfp)) return nullptr;
   auto* page = static_cast<struct page*>(allocate(sizeof(struct page)));
   page->octets = static_cast<u8*>(allocate(PAGE_SIZE));
+  page->refs = 1;
   return page;
 }
 
+struct page shim_memory;
+
+void get_page(struct page* page) {
+  page->refs++;
+  if (page == &shim_memory) machine.allocated++;
+}
+
 void put_page(struct page* page) {
-  release(page->octets);
-  release(page);
+  SHIM_CHECK(page->refs > 0);
+  page->refs--;
+  if (page == &shim_memory) {
+    machine.allocated--;
+  } else if (page->refs == 0) {
+    release(page->octets);
+    release(page);
+  }
 }
 
 bool skb_page_frag_refill(unsigned int want, page_frag* frag, gfp_t gfp) {
@@ -143,6 +167,7 @@ bool skb_page_frag_refill(unsigned int want, page_frag* frag, gfp_t gfp) {
   if (allocationFails(gfp)) return false;
   auto* page = static_cast<struct page*>(allocate(sizeof(struct page)));
   page->octets = static_cast<u8*>(allocate(kFragBlock));
+  page->refs = 1;
   *frag = {page, 0, kFragBlock};
   return true;
 }
@@ -227,19 +252,44 @@ int kernel_sock_shutdown(socket* sock, int how) {
 
 void sock_release(socket* sock) {
   SHIM_CHECK(!sock->sk->sk_lock.owned && !sock->sk->released);
+  acknowledge(&tcpOf(sock->sk)->lent_);
   sock->sk->released = true;
 }
 
 int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   SHIM_CHECK(sk->sk_lock.owned || sk->sk_lock.slock);
   SHIM_CHECK(!sk->fin_sent && (msg->msg_flags & MSG_DONTWAIT) != 0);
-  auto* tcp = static_cast<shim::Tcp*>(static_cast<void*>(sk->sk_socket->sk));
+  shim::Tcp* tcp = tcpOf(sk);
   if (sk->sk_err != 0) return -EPIPE;
   if (sk->blocked) return -EAGAIN;
-  const u8* p = msg->msg_iter.bv->octets;
-  tcp->sent_.insert(tcp->sent_.end(), p, p + len);
+  const bool lent = (msg->msg_flags & MSG_ZEROCOPY) != 0;
+  sk_buff skb{};
+  SHIM_CHECK(len == msg->msg_iter.count);
+  if (lent) {
+    SHIM_CHECK(msg->sg_from_iter(&skb, &msg->msg_iter, len) == 0 && skb.len == len);
+    net_zcopy_get(msg->msg_ubuf);
+    tcp->lent_.push_back(msg->msg_ubuf);
+  } else {
+    const bio_vec& bv = *msg->msg_iter.bvec;
+    SHIM_CHECK(skb_append_pagefrags(&skb, bv.bv_page, bv.bv_offset, len, 1) == 0);
+    iov_iter_advance(&msg->msg_iter, len);
+  }
+  for (u32 i = 0; i < skb.shinfo.nr_frags; i++) {
+    const skb_frag_t& f = skb.shinfo.frags[i];
+    tcp->sent_.insert(tcp->sent_.end(), f.octets, f.octets + f.len);
+  }
   tcp_sk(sk)->snd_una += static_cast<u32>(len);
   return static_cast<int>(len);
+}
+
+int skb_append_pagefrags(sk_buff* skb, struct page* page, size_t off, size_t len,
+                         size_t max_frags) {
+  skb_shared_info& si = skb->shinfo;
+  if (si.nr_frags >= std::min<size_t>(max_frags, MAX_SKB_FRAGS)) return -EMSGSIZE;
+  // NOLINTNEXTLINE: the one large page begins at address 0.
+  auto* octets = reinterpret_cast<u8*>(reinterpret_cast<uintptr_t>(page->octets) + off);
+  si.frags[si.nr_frags++] = {octets, static_cast<u32>(len)};
+  return 0;
 }
 
 }  // extern "C"
@@ -253,6 +303,7 @@ Tcp::Tcp(u32 first_seq, int rcvbuf) {
   sk->sk_state = TCP_ESTABLISHED;
   sk->sk_rcvbuf = rcvbuf;
   sk->sk_sndbuf = 1 << 20;
+  sk->sk_route_caps = NETIF_F_SG;
   sk->sk_data_ready = nobodyListens;
   sk->sk_state_change = nobodyListens;
   sk->sk_write_space = nobodyListens;
@@ -285,6 +336,7 @@ void Tcp::fin() {
   sock_set_flag(&tp_.sk, SOCK_DONE);
   tp_.sk.sk_shutdown |= RCV_SHUTDOWN;
   tp_.sk.sk_lock.slock = true;
+  acknowledge(&lent_);
   tp_.sk.sk_state_change(&tp_.sk);
   tp_.sk.sk_lock.slock = false;
 }
@@ -300,6 +352,7 @@ void Tcp::reset() {
 
 void Tcp::dataReady() {
   tp_.sk.sk_lock.slock = true;
+  acknowledge(&lent_);
   tp_.sk.sk_data_ready(&tp_.sk);
   tp_.sk.sk_lock.slock = false;
 }

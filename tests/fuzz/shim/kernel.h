@@ -50,6 +50,7 @@ void shim_broken(const char *file, int line, const char *what);
 #define min(a, b) min_t(__typeof__((a) + (b)), a, b)
 #define max(a, b) max_t(__typeof__((a) + (b)), a, b)
 #define clamp(v, lo, hi) clamp_t(__typeof__(v), v, lo, hi)
+#define ALIGN(n, to) (((n) + (to) - 1) / (to) * (to))
 #define swap(a, b) \
 	do { __typeof__(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #endif
@@ -96,8 +97,94 @@ static inline void atomic_inc(atomic_t *a) { a->counter++; }
 static inline void atomic_dec(atomic_t *a) { a->counter--; }
 static inline int atomic_read_acquire(const atomic_t *a) { return a->counter; }
 
+#define ATOMIC_INIT(v) { (v) }
+static inline bool atomic_dec_and_test(atomic_t *a) { return --a->counter == 0; }
+
+typedef atomic_t refcount_t;
+
+static inline void refcount_set(refcount_t *r, int v) { r->counter = v; }
+static inline void refcount_inc(refcount_t *r)
+{
+	SHIM_CHECK(r->counter > 0);
+	r->counter++;
+}
+static inline bool refcount_dec_and_test(refcount_t *r)
+{
+	SHIM_CHECK(r->counter > 0);
+	return --r->counter == 0;
+}
+
+struct kref { refcount_t refcount; };
+
+static inline void kref_init(struct kref *k) { k->refcount.counter = 1; }
+static inline void kref_get(struct kref *k) { refcount_inc(&k->refcount); }
+static inline void kref_put(struct kref *k, void (*release)(struct kref *k))
+{
+	if (refcount_dec_and_test(&k->refcount))
+		release(k);
+}
+
 static inline void set_bit(int nr, unsigned long *p) { *p |= 1UL << nr; }
 static inline void clear_bit(int nr, unsigned long *p) { *p &= ~(1UL << nr); }
+
+/* Locks, of which one thread needs none but must not take twice, and lists. */
+
+typedef struct { bool held; } spinlock_t;
+
+static inline void shim_spin_lock(spinlock_t *l)
+{
+	SHIM_CHECK(!l->held);
+	l->held = true;
+}
+static inline void shim_spin_unlock(spinlock_t *l)
+{
+	SHIM_CHECK(l->held);
+	l->held = false;
+}
+#define spin_lock_init(l) ((l)->held = false)
+#define spin_lock_irq(l) shim_spin_lock(l)
+#define spin_unlock_irq(l) shim_spin_unlock(l)
+#define spin_lock_irqsave(l, f) ((f) = 0, shim_spin_lock(l))
+#define spin_unlock_irqrestore(l, f) ((void)(f), shim_spin_unlock(l))
+#define rcu_read_lock() ((void)0)
+#define rcu_read_unlock() ((void)0)
+#define synchronize_rcu() ((void)0)
+
+struct list_head { struct list_head *next, *prev; };
+
+#define LIST_HEAD(l) struct list_head l = { &(l), &(l) }
+static inline void INIT_LIST_HEAD(struct list_head *l) { l->next = l->prev = l; }
+static inline void list_add_tail(struct list_head *e, struct list_head *l)
+{
+	e->next = l;
+	e->prev = l->prev;
+	l->prev->next = e;
+	l->prev = e;
+}
+static inline void list_splice_init(struct list_head *from, struct list_head *to)
+{
+	if (from->next == from)
+		return;
+	from->next->prev = to;
+	from->prev->next = to->next;
+	to->next->prev = from->prev;
+	to->next = from->next;
+	INIT_LIST_HEAD(from);
+}
+#define list_for_each_entry_safe(e, n, l, m) \
+	for ((e) = container_of((l)->next, __typeof__(*(e)), m), \
+	     (n) = container_of((e)->m.next, __typeof__(*(e)), m); \
+	     &(e)->m != (l); \
+	     (e) = (n), (n) = container_of((e)->m.next, __typeof__(*(e)), m))
+
+/* Nobody could make true what is waited for. */
+typedef struct { char unused; } wait_queue_head_t;
+
+#define DECLARE_WAIT_QUEUE_HEAD(q) wait_queue_head_t q
+#define init_waitqueue_head(q) ((void)(q))
+#define wake_up(q) ((void)(q))
+#define wait_event(q, c) ((void)(q), SHIM_CHECK(c))
+#define wait_event_timeout(q, c, t) ((void)(q), (void)(t), SHIM_CHECK(c))
 
 /* Sleepable RCU: waiting for readers from inside a reader would never end. */
 
@@ -154,7 +241,10 @@ bool cancel_delayed_work(struct delayed_work *dw);
 #define __GFP_NOWARN 0
 #define PAGE_SIZE 4096UL
 
-struct page { u8 *octets; };
+struct page {
+	u8 *octets;
+	int refs;
+};
 struct page_frag {
 	struct page *page;
 	u32 offset;
@@ -163,12 +253,26 @@ struct page_frag {
 
 void *kcalloc(size_t n, size_t size, gfp_t gfp);
 void kfree(const void *p);
+#define kzalloc(size, gfp) kcalloc(1, size, gfp)
 #define kvcalloc(n, size, gfp) kcalloc(n, size, gfp)
 #define kvfree(p) kfree(p)
 struct page *alloc_page(gfp_t gfp);
+void get_page(struct page *page);
 void put_page(struct page *page);
 #define __free_page(page) put_page(page)
 static inline void *page_address(const struct page *page) { return page->octets; }
+/*
+ * All memory that is no page of the shim's is one large page that begins at
+ * address 0. References to it count as allocations.
+ */
+extern struct page shim_memory;
+#define virt_addr_valid(va) ((va) != NULL)
+#define virt_to_page(va) ((void)(va), &shim_memory)
+#define compound_head(page) (page)
+#define sendpage_ok(page) ((page) == &shim_memory)
+#define page_to_virt(page) ((page)->octets)
+#define offset_in_page(va) ((size_t)(va))
+#define page_size(page) ((void)(page), SIZE_MAX)
 bool skb_page_frag_refill(unsigned int want, struct page_frag *frag, gfp_t gfp);
 
 /* Socket buffers */
@@ -214,29 +318,77 @@ struct sk_buff_head {
 #define skb_frags_readable(skb) true
 #define skb_peek_next(skb, queue) ((skb)->next)
 
+struct ubuf_info;
+struct ubuf_info_ops {
+	void (*complete)(struct sk_buff *skb, struct ubuf_info *ubuf, bool success);
+};
+struct ubuf_info {
+	const struct ubuf_info_ops *ops;
+	refcount_t refcnt;
+	u8 flags;
+};
+
+#define SKBFL_ZEROCOPY_FRAG 1
+#define SKBFL_DONT_ORPHAN 2
+#define net_zcopy_get(u) refcount_inc(&(u)->refcnt)
+#define net_zcopy_put(u) (u)->ops->complete(NULL, u, true)
+
 /* Sockets */
 
 struct bio_vec {
-	const u8 *octets;
-	u32 len;
+	struct page *bv_page;
+	u32 bv_len;
+	size_t bv_offset;
 };
-struct iov_iter { const struct bio_vec *bv; };
+struct iov_iter {
+	const struct bio_vec *bvec;
+	size_t iov_offset;
+	size_t count;
+};
 struct msghdr {
 	unsigned int msg_flags;
 	struct iov_iter msg_iter;
+	struct ubuf_info *msg_ubuf;
+	int (*sg_from_iter)(struct sk_buff *skb, struct iov_iter *from, size_t len);
 };
 #define ITER_SOURCE 1
 static inline void bvec_set_page(struct bio_vec *bv, struct page *page, u32 len,
-				 u32 off)
+				 size_t off)
 {
-	bv->octets = page->octets + off;
-	bv->len = len;
+	bv->bv_page = page;
+	bv->bv_len = len;
+	bv->bv_offset = off;
 }
 static inline void iov_iter_bvec(struct iov_iter *it, int dir,
 				 const struct bio_vec *bv, int n, size_t len)
 {
-	SHIM_CHECK(dir == ITER_SOURCE && n == 1 && len == bv->len);
-	it->bv = bv;
+	size_t sum = 0;
+	int i;
+
+	for (i = 0; i < n; i++)
+		sum += bv[i].bv_len;
+	SHIM_CHECK(dir == ITER_SOURCE && len == sum);
+	it->bvec = bv;
+	it->iov_offset = 0;
+	it->count = len;
+}
+#define iov_iter_count(it) ((it)->count)
+static inline void iov_iter_advance(struct iov_iter *it, size_t n)
+{
+	SHIM_CHECK(n <= it->count && it->iov_offset + n <= it->bvec->bv_len);
+	it->count -= n;
+	it->iov_offset += n;
+	if (it->iov_offset == it->bvec->bv_len) {
+		it->bvec++;
+		it->iov_offset = 0;
+	}
+}
+int skb_append_pagefrags(struct sk_buff *skb, struct page *page, size_t off,
+			 size_t len, size_t max_frags);
+static inline void skb_len_add(struct sk_buff *skb, u32 n)
+{
+	skb->len += n;
+	skb->data_len += n;
 }
 
 #define MSG_DONTWAIT 0x01
@@ -245,6 +397,8 @@ static inline void iov_iter_bvec(struct iov_iter *it, int dir,
 #define MSG_NO_SHARED_FRAGS 0x08
 #define MSG_MORE 0x10
 #define MSG_EOR 0x20
+#define MSG_ZEROCOPY 0x40
+#define NETIF_F_SG 1
 #define SOCK_NOSPACE 2
 #define RCV_SHUTDOWN 1
 #define SHUT_WR 1
@@ -276,6 +430,7 @@ struct sock {
 	int sk_wmem_queued;
 	int sk_rmem_alloc;
 	gfp_t sk_allocation;
+	unsigned int sk_route_caps;
 	bool sk_use_task_frag;
 	unsigned long sk_lingertime;
 	unsigned long sk_flags;

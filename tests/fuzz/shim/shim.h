@@ -42,9 +42,11 @@ class Tcp {
 
  private:
   friend int ::tcp_sendmsg_locked(::sock*, msghdr*, size_t);
+  friend void ::sock_release(::socket*);
   tcp_sock tp_{};
   socket socket_{};
   Octets sent_;
+  std::vector<ubuf_info*> lent_;  // what was sent without a copy
 };
 
 // Runs all work that is due within `delay` jiffies, in order of time.

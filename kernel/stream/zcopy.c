@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Sending payload without a copy.
+ *
+ * FPDUs are cut as ever. Headers, pads and CRCs are built in the page block;
+ * payload goes to TCP as references to the region's pages, in a list of page
+ * pieces that becomes the fragments of one socket buffer: [header] [payload]
+ * [CRC, header] [payload] ... [CRC]. A list has whole FPDUs and starts a socket
+ * buffer of its own, so that segments begin with FPDUs as they do otherwise.
+ *
+ * Who owns the buffer: such a message is lent to TCP, as a struct kw_zc_msg to
+ * which every socket buffer with pieces of it refers. When the last is freed
+ * nobody can send an octet of it any more, not even a retransmission waiting
+ * in a queue or a network card, and only then its work request completes, or
+ * is flushed. A stream therefore does not end gracefully before all that was
+ * lent is back, and where it ends otherwise waits a while for what a queueing
+ * discipline or a card still holds (kw_zc_close()).
+ *
+ * A consumer that deregisters or invalidates memory which a work request of
+ * its own still uses breaks that rule, and is the only one to suffer. The pages
+ * can not become anybody else's: each piece has a reference to its page. What
+ * he writes there may still be sent, as part of that work request, and the CRC
+ * made before tells the peer. Waiting for TCP in dereg_mr instead would let a
+ * peer that acknowledges nothing hold the consumer up.
+ *
+ * Read Responses are always copied: the memory that a peer reads stays the
+ * consumer's, who may write to it at any time. A CRC of what is sent later would
+ * then be wrong, and end the connection. With markers there would be a piece
+ * for every 508 octets: those messages are copied, too.
+ */
+#include <linux/bvec.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/wait.h>
+#include <net/tcp.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/place.h"
+#include "stream/teardown.h"
+#include "stream/zcopy.h"
+#include "wire/crc.h"
+
+/*
+ * How long the end of a stream waits for pages that its socket has let go of:
+ * what is in a card is sent, or dropped, in far less.
+ */
+#define KW_ZC_GRACE	(10 * HZ)
+
+/**
+ * struct kw_zc_msg - a message lent to TCP
+ * @ubuf: what socket buffers refer to; also held while FPDUs are made of the
+ *	message, and by the list that has some
+ * @zc: its stream's
+ * @node: in kw_zcopy.done
+ * @index: of the work request
+ * @framed: FPDUs were made of all of it
+ * @copied: the stack copied pieces for itself, as a receiver on this machine does
+ */
+struct kw_zc_msg {
+	struct ubuf_info ubuf;
+	struct kw_zcopy *zc;
+	struct list_head node;
+	u32 index;
+	bool framed;
+	bool copied;
+};
+
+/**
+ * struct kw_zcopy - what a stream has lent; can outlive it
+ * @ref: the stream's, and one of each message
+ * @s: the stream, while @attached
+ * @lock: @attached, @done, @busy
+ * @attached: the stream wants to know what comes back
+ * @done: messages that are back
+ * @busy: messages that are lent, or in @done
+ * @idle: to wait for @busy to become 0, once not @attached
+ * @work: takes @done to the stream
+ * @msg: whose pieces the list has; NULL if there is no list
+ * @tail: octets of the block from here on are not in the list yet
+ * @nr: pieces in the list
+ * @octets: of payload in the list that were not copied
+ * @iter: what of the list TCP has not taken
+ * @vec: the list
+ *
+ * The list, from @msg on, is under the socket lock. Its pieces have references
+ * of their own to their pages, until all of it is sent.
+ */
+struct kw_zcopy {
+	struct kref ref;
+	struct kw_stream *s;
+	spinlock_t lock;		/* attached, done, busy */
+	bool attached;
+	struct list_head done;
+	u32 busy;
+	wait_queue_head_t idle;
+	struct delayed_work work;
+
+	struct kw_zc_msg *msg;
+	u8 *tail;
+	u32 nr;
+	u32 octets;
+	struct iov_iter iter;
+	struct bio_vec vec[MAX_SKB_FRAGS];
+};
+
+/* The module can not go while TCP may call into it. */
+static atomic_t kw_zc_live = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(kw_zc_gone);
+
+static void kw_zc_free(struct kref *ref)
+{
+	kfree(container_of(ref, struct kw_zcopy, ref));
+	if (atomic_dec_and_test(&kw_zc_live))
+		wake_up(&kw_zc_gone);
+}
+
+static void kw_zc_msg_free(struct kw_zc_msg *m)
+{
+	struct kw_zcopy *zc = m->zc;
+
+	kfree(m);
+	kref_put(&zc->ref, kw_zc_free);
+}
+
+/*
+ * Somebody has let go of a message. This may run under the socket lock or
+ * under that of a queueing discipline or a card, so it only leaves word. The
+ * read-side section is what kw_zc_exit() waits for.
+ */
+static void kw_zc_complete(struct sk_buff *skb, struct ubuf_info *ubuf,
+			   bool success)
+{
+	struct kw_zc_msg *m = container_of(ubuf, struct kw_zc_msg, ubuf);
+	struct kw_zcopy *zc = m->zc;
+	unsigned long flags;
+	bool attached;
+
+	if (!success)
+		WRITE_ONCE(m->copied, true);
+	if (!refcount_dec_and_test(&ubuf->refcnt))
+		return;
+	rcu_read_lock();
+	spin_lock_irqsave(&zc->lock, flags);
+	attached = zc->attached;
+	if (attached) {
+		list_add_tail(&m->node, &zc->done);
+		kw_stream_queue(zc->s, &zc->work, 0);
+	} else {
+		zc->busy--;
+		wake_up(&zc->idle);
+	}
+	spin_unlock_irqrestore(&zc->lock, flags);
+	if (!attached)
+		kw_zc_msg_free(m);
+	rcu_read_unlock();
+}
+
+static const struct ubuf_info_ops kw_zc_ops = {
+	.complete = kw_zc_complete,
+};
+
+static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
+{
+	bool good = m->framed && (s->state == KW_STREAM_OPEN ||
+				  s->state == KW_STREAM_CLOSING);
+
+	if (m->copied)
+		atomic64_inc(&s->counters[KW_CNT_TX_ZCOPY_COPIED]);
+	kw_own_wqe_back(s, m->index, good);
+	kw_zc_msg_free(m);
+}
+
+/* Complete what is back. Socket lock. */
+static void kw_zc_reap(struct kw_zcopy *zc)
+{
+	struct kw_stream *s = zc->s;
+	struct kw_zc_msg *m, *next;
+	LIST_HEAD(done);
+	u32 n = 0;
+
+	spin_lock_irq(&zc->lock);
+	list_splice_init(&zc->done, &done);
+	spin_unlock_irq(&zc->lock);
+	list_for_each_entry_safe(m, next, &done, node) {
+		kw_zc_back(s, m);
+		n++;
+	}
+	spin_lock_irq(&zc->lock);
+	zc->busy -= n;
+	spin_unlock_irq(&zc->lock);
+	kw_own_notify(s);
+	/* The end may have waited for it. */
+	if (!kw_zc_busy(s))
+		kw_stream_drained(s);
+}
+
+static void kw_zc_work(struct work_struct *work)
+{
+	struct kw_zcopy *zc = container_of(to_delayed_work(work),
+					   struct kw_zcopy, work);
+	struct sock *sk = zc->s->sock->sk;
+
+	lock_sock(sk);
+	kw_zc_reap(zc);
+	release_sock(sk);
+}
+
+/**
+ * kw_zc_open() - get ready to send without a copy, if the stream is to
+ * @s: stream that is being started; its parameters are known
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM.
+ */
+int kw_zc_open(struct kw_stream *s)
+{
+	struct kw_zcopy *zc;
+
+	s->zc = NULL;
+	s->tx.lent = NULL;
+	s->zcopy_min = U32_MAX;
+	if (!s->p.zcopy_min || s->p.tx_markers)
+		return 0;
+	zc = kzalloc(sizeof(*zc), GFP_KERNEL);
+	if (!zc)
+		return -ENOMEM;
+	kref_init(&zc->ref);
+	spin_lock_init(&zc->lock);
+	INIT_LIST_HEAD(&zc->done);
+	init_waitqueue_head(&zc->idle);
+	INIT_DELAYED_WORK(&zc->work, kw_zc_work);
+	zc->s = s;
+	zc->attached = true;
+	atomic_inc(&kw_zc_live);
+	s->zc = zc;
+	s->zcopy_min = s->p.zcopy_min;
+	return 0;
+}
+
+static void kw_zc_drop_list(struct kw_zcopy *zc)
+{
+	struct kw_zc_msg *m = zc->msg;
+
+	while (zc->nr)
+		put_page(zc->vec[--zc->nr].bv_page);
+	zc->msg = NULL;
+	if (m)
+		net_zcopy_put(&m->ubuf);
+}
+
+/**
+ * kw_zc_detach() - want no more to know what comes back
+ * @s: stream that neither sends nor receives any more
+ *
+ * What is lent still is: the owner flushes it in kw_own_ended().
+ *
+ * Context: process, before the socket goes.
+ */
+void kw_zc_detach(struct kw_stream *s)
+{
+	struct kw_zcopy *zc = s->zc;
+	struct kw_zc_msg *m, *next;
+
+	if (!zc)
+		return;
+	spin_lock_irq(&zc->lock);
+	zc->attached = false;
+	spin_unlock_irq(&zc->lock);
+	cancel_delayed_work_sync(&zc->work);
+	/* Nobody adds to it now. */
+	list_for_each_entry_safe(m, next, &zc->done, node) {
+		kw_zc_msg_free(m);
+		spin_lock_irq(&zc->lock);
+		zc->busy--;
+		spin_unlock_irq(&zc->lock);
+	}
+	kw_zc_framed(s, false);
+	kw_zc_drop_list(zc);
+}
+
+/**
+ * kw_zc_close() - wait, within reason, until nothing is lent any more
+ * @s: stream after kw_zc_detach() whose socket is gone, or that did not start
+ *
+ * With the socket go all octets that TCP has in its queues; what it has passed
+ * on is sent or dropped at once, as a rule. Not to wait for ever for an interface
+ * that does neither is safe: the stream is dead, and its peer has been told.
+ *
+ * Context: process.
+ */
+void kw_zc_close(struct kw_stream *s)
+{
+	struct kw_zcopy *zc = s->zc;
+
+	if (!zc)
+		return;
+	wait_event_timeout(zc->idle, !READ_ONCE(zc->busy), KW_ZC_GRACE);
+	s->zc = NULL;
+	kref_put(&zc->ref, kw_zc_free);
+}
+
+/**
+ * kw_zc_exit() - wait until TCP has nothing left to tell
+ *
+ * Context: module unload, when there are no streams any more.
+ */
+void kw_zc_exit(void)
+{
+	wait_event(kw_zc_gone, !atomic_read(&kw_zc_live));
+	synchronize_rcu();
+}
+
+/**
+ * kw_zc_busy() - whether TCP may still send octets out of consumers' buffers
+ * @s: stream
+ *
+ * Context: any.
+ */
+bool kw_zc_busy(const struct kw_stream *s)
+{
+	return s->zc && READ_ONCE(s->zc->busy);
+}
+
+/**
+ * kw_zc_lend() - begin to send the current work request without a copy
+ * @s: stream; its tx.wqe is a Send or Write of at least s->zcopy_min octets
+ *
+ * If that is not possible it is copied, which is always right: an interface
+ * that can not gather (NETIF_F_SG) would have TCP copy it anyway.
+ *
+ * Context: socket lock held, transmit token owned.
+ */
+void kw_zc_lend(struct kw_stream *s)
+{
+	struct kw_zcopy *zc = s->zc;
+	struct kw_zc_msg *m;
+
+	if ((s->tx.wqe.flags & KIWARP_SQE_INLINE) ||
+	    !(s->sock->sk->sk_route_caps & NETIF_F_SG))
+		return;
+	m = kzalloc(sizeof(*m), GFP_ATOMIC | __GFP_NOWARN);
+	if (!m)
+		return;
+	m->ubuf.ops = &kw_zc_ops;
+	m->ubuf.flags = SKBFL_ZEROCOPY_FRAG | SKBFL_DONT_ORPHAN;
+	refcount_set(&m->ubuf.refcnt, 1);
+	m->zc = zc;
+	m->index = s->tx.wqe.index;
+	kref_get(&zc->ref);
+	spin_lock_irq(&zc->lock);
+	zc->busy++;
+	spin_unlock_irq(&zc->lock);
+	s->tx.lent = m;
+	kw_own_wqe_lent(s, m->index);
+}
+
+/**
+ * kw_zc_framed() - no more FPDUs are made of the message that is lent, if any
+ * @s: stream
+ * @whole: because it is all in FPDUs; else because the stream has failed
+ *
+ * Context: socket lock held, or the stream is at its end.
+ */
+void kw_zc_framed(struct kw_stream *s, bool whole)
+{
+	struct kw_zc_msg *m = s->tx.lent;
+
+	if (!m)
+		return;
+	s->tx.lent = NULL;
+	m->framed = whole;
+	net_zcopy_put(&m->ubuf);
+}
+
+/**
+ * kw_zc_begin() - see to it that there is a list for the message that is lent
+ * @s: stream
+ * @ch: chunk; its memory is what the list's headers are built in
+ *
+ * Context: socket lock held, transmit token owned.
+ * Return: false if what is in the chunk has to be sent first.
+ */
+bool kw_zc_begin(struct kw_stream *s, struct kw_chunk *ch)
+{
+	struct kw_zcopy *zc = s->zc;
+	struct sk_buff *skb = tcp_write_queue_tail(s->sock->sk);
+
+	if (zc->msg == s->tx.lent)
+		return true;
+	if (zc->msg || ch->p != ch->start)
+		return false;
+	/* A socket buffer of its own, or there might be too few fragments left. */
+	if (skb)
+		TCP_SKB_CB(skb)->eor = 1;
+	ch->cut.room = ch->cut.emss;
+	zc->msg = s->tx.lent;
+	net_zcopy_get(&zc->msg->ubuf);
+	zc->tail = ch->p;
+	zc->nr = 0;
+	zc->octets = 0;
+	return true;
+}
+
+/*
+ * The piece of a page that begins at @va and is at most @len octets long. Kernel
+ * consumers may send out of memory whose pages know no references.
+ */
+static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
+{
+	struct page *page, *head;
+	size_t off;
+
+	if (!virt_addr_valid(va))
+		return false;
+	page = virt_to_page(va);
+	head = compound_head(page);
+	if (!sendpage_ok(head))
+		return false;
+	off = page_to_virt(page) - page_to_virt(head) + offset_in_page(va);
+	bvec_set_page(bv, head, min_t(size_t, len, page_size(head) - off), off);
+	get_page(head);
+	return true;
+}
+
+/* Pieces of one region. Returns how many, 0 if they are to be copied instead. */
+static u32 kw_zc_collect_mem(struct kw_stream *s, const struct kw_mem *mem,
+			     u64 off, u32 len, struct bio_vec *bv, u32 room)
+{
+	u32 n = 0;
+
+	while (len) {
+		struct kw_run run = kw_mem_at(mem, off, &s->rx.mem_ext);
+
+		if (n == room ||
+		    !kw_zc_piece(&bv[n], run.va, min_t(u64, run.len, len)))
+			goto copy;
+		off += bv[n].bv_len;
+		len -= bv[n].bv_len;
+		n++;
+	}
+	return n;
+copy:
+	while (n)
+		put_page(bv[--n].bv_page);
+	return 0;
+}
+
+/**
+ * kw_zc_collect() - refer to the payload of the next FPDU
+ * @s: stream with a list, and tx.pos where the payload begins
+ * @len: octets of payload
+ *
+ * The pieces wait behind the list's end, leaving one entry for what is to stand
+ * before them; kw_zc_add() makes them part of it.
+ *
+ * Context: inside s->mem_srcu, socket lock held, transmit token owned.
+ * Return: how many pieces, tx.pos moved past them; 0 if the payload is to be
+ * copied, -EMSGSIZE if the list is too full for it, -EACCES if a right is
+ * missing.
+ */
+int kw_zc_collect(struct kw_stream *s, u32 len)
+{
+	/* One entry before, and one for the block's last octets. */
+	const u32 room = MAX_SKB_FRAGS - 2 - min_t(u32, s->zc->nr,
+						   MAX_SKB_FRAGS - 2);
+	struct bio_vec *bv = &s->zc->vec[s->zc->nr + 1];
+	const struct kw_wqe *w = &s->tx.wqe;
+	struct kw_sg_pos pos = s->tx.pos;
+	int rv = -EACCES;
+	u32 n = 0, got;
+
+	while (len && pos.idx < w->num_sge) {
+		const struct kiwarp_sge *e = &w->sge[pos.idx];
+		u32 run = min(len, e->length - pos.off);
+		struct kw_mem *mem;
+
+		if (run) {
+			mem = kw_get_sge(s, e, 0);
+			if (!mem)
+				goto drop;
+			got = kw_zc_collect_mem(s, mem, e->addr + pos.off -
+						mem->base, run, bv + n,
+						room - n);
+			kw_mem_put(mem);
+			rv = s->zc->nr ? -EMSGSIZE : 0;
+			if (!got)
+				goto drop;
+			rv = -EACCES;
+			n += got;
+			pos.off += run;
+			len -= run;
+		}
+		if (pos.off == e->length) {
+			pos.idx++;
+			pos.off = 0;
+		}
+	}
+	if (len)
+		goto drop;
+	s->tx.pos = pos;
+	return n;
+drop:
+	while (n)
+		put_page(bv[--n].bv_page);
+	return rv;
+}
+
+/**
+ * kw_zc_sum() - continue a CRC over pieces that kw_zc_collect() found
+ * @s: stream
+ * @crc: the CRC so far
+ * @pieces: how many
+ *
+ * Context: as kw_zc_collect().
+ * Return: the CRC.
+ */
+u32 kw_zc_sum(const struct kw_stream *s, u32 crc, int pieces)
+{
+	const struct bio_vec *bv = &s->zc->vec[s->zc->nr + 1];
+
+	for (; pieces; pieces--, bv++)
+		crc = kw_crc32c(crc, page_address(bv->bv_page) + bv->bv_offset,
+				bv->bv_len);
+	return crc;
+}
+
+/* The block's octets from the list's tail to @end. */
+static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
+{
+	struct kw_zcopy *zc = s->zc;
+	struct page *page = s->tx.frag.page;
+
+	bvec_set_page(&zc->vec[zc->nr++], page, end - zc->tail,
+		      zc->tail - (u8 *)page_address(page));
+	get_page(page);
+}
+
+/**
+ * kw_zc_add() - put an FPDU into the list
+ * @s: stream
+ * @end: where the octets before its payload end in the block
+ * @pieces: its payload, from kw_zc_collect()
+ * @next: where the octets behind its payload begin
+ *
+ * Context: as kw_zc_collect().
+ */
+void kw_zc_add(struct kw_stream *s, const u8 *end, int pieces, u8 *next)
+{
+	struct kw_zcopy *zc = s->zc;
+
+	kw_zc_add_block(s, end);
+	for (; pieces; pieces--)
+		zc->octets += zc->vec[zc->nr++].bv_len;
+	zc->tail = next;
+}
+
+/**
+ * kw_zc_finish() - complete the list, if there is one
+ * @s: stream
+ * @end: where the chunk's octets end
+ *
+ * Context: socket lock held, transmit token owned.
+ * Return: octets in the list, all of them for kw_zc_send(); 0 if there is none.
+ */
+u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
+{
+	struct kw_zcopy *zc = s->zc;
+	u32 len = 0, i;
+
+	if (!zc || !zc->msg)
+		return 0;
+	if (zc->tail != end)
+		kw_zc_add_block(s, end);
+	for (i = 0; i < zc->nr; i++)
+		len += zc->vec[i].bv_len;
+	if (!len)
+		kw_zc_drop_list(zc);
+	iov_iter_bvec(&zc->iter, ITER_SOURCE, zc->vec, zc->nr, len);
+	return len;
+}
+
+/*
+ * Pieces become fragments of a socket buffer. TCP's own way to do that would
+ * count a page for each header, and so fill the send buffer with nothing.
+ */
+static int kw_zc_fill(struct sk_buff *skb, struct iov_iter *from, size_t len)
+{
+	while (len && iov_iter_count(from)) {
+		const struct bio_vec *bv = from->bvec;
+		u32 off = from->iov_offset;
+		u32 n = min_t(size_t, len, bv->bv_len - off);
+
+		if (skb_append_pagefrags(skb, bv->bv_page, bv->bv_offset + off,
+					 n, MAX_SKB_FRAGS))
+			return -EMSGSIZE;
+		skb_len_add(skb, n);
+		iov_iter_advance(from, n);
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * kw_zc_send() - give TCP what is left of the list
+ * @s: stream with a list that is complete
+ * @flags: MSG_MORE or 0
+ *
+ * Context: socket lock held, transmit token owned.
+ * Return: octets taken, or -errno. The list is gone when all of it is.
+ */
+int kw_zc_send(struct kw_stream *s, u32 flags)
+{
+	struct kw_zcopy *zc = s->zc;
+	struct sock *sk = s->sock->sk;
+	struct msghdr msg = {
+		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_ZEROCOPY |
+			     MSG_EOR | flags,
+		.msg_iter = zc->iter,
+		.msg_ubuf = &zc->msg->ubuf,
+		.sg_from_iter = kw_zc_fill,
+	};
+	int n = tcp_sendmsg_locked(sk, &msg, iov_iter_count(&msg.msg_iter));
+
+	if (n <= 0)
+		return n;
+	zc->iter = msg.msg_iter;
+	if (!iov_iter_count(&zc->iter)) {
+		/* An interface may have lost the ability meanwhile: see above. */
+		if (sk->sk_route_caps & NETIF_F_SG)
+			atomic64_add(zc->octets,
+				     &s->counters[KW_CNT_TX_ZCOPY_OCTETS]);
+		kw_zc_drop_list(zc);
+	}
+	return n;
+}

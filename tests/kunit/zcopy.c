@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Sending without a copy: when a work request is done, and that every end of a
+ * stream gets back what was lent to TCP. The far end reads when it is told to,
+ * so that what is in flight stays so.
+ */
+#include <net/tcp.h>
+#include <rdma/ib_verbs.h>
+
+#include "link.h"
+
+/* More than the far end takes before it is read from. */
+#define KT_LONG		KT_REGION_LEN
+
+static const struct kw_stream_params kt_params = {
+	.crc = true,
+	.initiator = true,
+	.zcopy_min = 4096,
+	.ird = 4,
+	.ord = 4,
+};
+
+static int kt_zcopy_init(struct kunit *test)
+{
+	return kw_streams_init();
+}
+
+/* Unloading waits until TCP has let go of everything. */
+static void kt_zcopy_exit(struct kunit *test)
+{
+	struct kt_link *l = test->priv;
+
+	if (l)
+		kt_link_end(l);
+	kw_streams_exit();
+}
+
+static void kt_post_send(struct kt_link *l, u32 off, u32 len)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL) + off, len, KT_STAG(KT_LOCAL) },
+	};
+
+	kt_post(l, &w);
+}
+
+/* Octets of one message, FPDU by FPDU, all as they are in the region. */
+static void kt_expect_send(struct kt_link *l, u32 from, u32 len)
+{
+	struct kunit *test = l->test;
+	struct kt_segment seg;
+	u32 off = 0, i, wrong = 0;
+
+	do {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		for (i = 0; i < seg.len; i++)
+			wrong += seg.body[i] !=
+				 *kt_at(l, KT_LOCAL, from + off + i);
+		off += seg.len;
+		kunit_kfree(test, seg.ulpdu);
+	} while (!seg.ddp.last);
+	KUNIT_EXPECT_EQ(test, off, len);
+	KUNIT_EXPECT_EQ(test, 0U, wrong);
+}
+
+static s64 kt_not_copied(struct kt_link *l)
+{
+	return atomic64_read(&l->counters[KW_CNT_TX_ZCOPY_OCTETS]);
+}
+
+/* Done when the peer has acknowledged all of it, and not before. */
+static void kt_test_done_when_acked(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_post_send(l, 0, KT_LONG);
+	kt_post_send(l, 5, 100);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->nr_lent, 1);
+	/* The far end's buffer is full long before. */
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_back), 0);
+	kt_expect_send(l, 0, KT_LONG);
+	kt_expect_send(l, 5, 100);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_wdone) == 2));
+	KUNIT_EXPECT_EQ(test, l->nr_back, 1);
+	KUNIT_EXPECT_EQ(test, l->wdone[1].status, IB_WC_SUCCESS);
+	KUNIT_EXPECT_GT(test, kt_not_copied(l), (s64)KT_LONG / 2);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/* What is shorter than the threshold is copied, and so is what is inline. */
+static void kt_test_threshold(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_post_send(l, 0, 4095);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->nr_lent, 0);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+	kt_post_send(l, 0, 4096);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->nr_lent, 1);
+	kt_expect_send(l, 0, 4095);
+	kt_expect_send(l, 0, 4096);
+}
+
+/* An abort does not wait for a peer that reads nothing. */
+static void kt_test_abort(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	unsigned long begin = jiffies;
+
+	kt_post_send(l, 0, KT_LONG);
+	kt_post_send(l, 0, KT_LONG);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_GE(test, l->nr_lent, 1);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 10 * HZ));
+	KUNIT_EXPECT_LT(test, jiffies - begin, 2UL * HZ);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
+}
+
+/*
+ * A graceful end with an abort right behind it, as kernel consumers do: nothing
+ * that was posted is lost, and the stream does not end before TCP has let go.
+ */
+static void kt_test_close_and_abort(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_post_send(l, 0, 100000);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	kw_stream_close(&l->s);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	kt_expect_send(l, 0, 100000);
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 10 * HZ));
+	KUNIT_EXPECT_EQ(test, l->nr_back, 1);
+	KUNIT_EXPECT_EQ(test, l->wdone[0].status, IB_WC_SUCCESS);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/* In error the owner gets back what was lent, but as work that failed. */
+static void kt_test_error(struct kunit *test)
+{
+	static const u8 nonsense[64] = { 0, 56 };
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct kt_segment seg = {};
+
+	kt_post_send(l, 0, KT_LONG);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	kt_peer_write(l, nonsense, sizeof(nonsense));
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_back), 0);
+	do {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	} while (seg.ddp.qn != KW_QN_TERMINATE);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_back) == 1));
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
+}
+
+/* Memory that is withdrawn half-way ends the stream; what was lent is kept. */
+static void kt_test_withdrawn(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct kt_segment seg = {};
+	u32 off = 0, i, wrong = 0;
+
+	/* Three of them are more than the send buffer takes at first. */
+	for (i = 0; i < 3; i++)
+		kt_post_send(l, 0, KT_LONG);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	l->mem[KT_LOCAL].valid = false;
+	for (;;) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		if (seg.ddp.qn == KW_QN_TERMINATE)
+			break;
+		for (i = 0; i < seg.len; i++)
+			wrong += seg.body[i] !=
+				 *kt_at(l, KT_LOCAL, seg.ddp.mo + i);
+		off += seg.len;
+		kunit_kfree(test, seg.ulpdu);
+	}
+	KUNIT_EXPECT_EQ(test, 0U, wrong);
+	KUNIT_EXPECT_LT(test, off, 3U * KT_LONG);
+	KUNIT_EXPECT_TRUE(test, l->failed);
+	KUNIT_EXPECT_EQ(test, l->why, KW_FAIL_LOCAL);
+}
+
+static struct kunit_case kt_zcopy_cases[] = {
+	KUNIT_CASE(kt_test_done_when_acked),
+	KUNIT_CASE(kt_test_threshold),
+	KUNIT_CASE(kt_test_abort),
+	KUNIT_CASE(kt_test_close_and_abort),
+	KUNIT_CASE(kt_test_error),
+	KUNIT_CASE(kt_test_withdrawn),
+	{}
+};
+
+struct kunit_suite kt_zcopy_suite = {
+	.name = "kiwarp_zcopy",
+	.init = kt_zcopy_init,
+	.exit = kt_zcopy_exit,
+	.test_cases = kt_zcopy_cases,
+};
