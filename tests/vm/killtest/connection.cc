@@ -15,21 +15,25 @@ constexpr uint32_t kDepth = 24;
 constexpr uint32_t kStreamDepth = 16;
 constexpr uint32_t kReceives = 8;
 constexpr uint32_t kWriteSize = 65536, kReadSize = 30001, kSendSize = 5000;
-// Memory: what the peer writes and reads, then own sources and sinks.
+// Memory: what the peer writes and reads, then own sinks.
 constexpr uint64_t kExposed = 0, kOwn = 128 << 10, kInbox = 256 << 10;
-constexpr size_t kMemory = 512 << 10;
+constexpr size_t kMemory = 512 << 10, kSource = 64 << 10;
 constexpr seconds kFlushLimit{15};
 
 }  // namespace
 
-Connection::Connection(CmId id, ibv_comp_channel* channel, bool client)
+Connection::Connection(CmId id, ibv_comp_channel* channel, bool client, uint64_t dereg)
     : pd_(allocPd(id->verbs)),
       memory_(kMemory),
       mr_(regMr(pd_.get(), memory_.data(), kMemory,
                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)),
+      source_(kSource),
+      source_mr_(regMr(pd_.get(), source_.data(), kSource, 0)),
+      source_lkey_(source_mr_->lkey),
       cq_(createCq(id->verbs, 2 * (kDepth + kReceives), channel)),
       id_(std::move(id)),
-      client_(client) {
+      client_(client),
+      dereg_(dereg) {
   QpConfig config;
   config.pd = pd_.get();
   config.send_cq = config.recv_cq = cq_.get();
@@ -58,15 +62,19 @@ void Connection::start(const CmEvent& event) {
   if (event.type != RDMA_CM_EVENT_ESTABLISHED) return;
   established_ = true;
   fill();
-  if (client_) post(IBV_WR_SEND, kOwn, kSendSize);
+  if (client_) send();
 }
 
-void Connection::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) {
-  ibv_sge sge{reinterpret_cast<uintptr_t>(memory_.data()) + offset, length, mr_->lkey};
+void Connection::send() {
+  post(IBV_WR_SEND, {reinterpret_cast<uintptr_t>(source_.data()), kSendSize, source_lkey_});
+}
+
+void Connection::post(ibv_wr_opcode opcode, const ibv_sge& sge) {
   ibv_send_wr wr{};
   wr.wr_id = sequence_++ * 2;
   wr.opcode = opcode;
-  wr.sg_list = &sge;
+  ibv_sge list = sge;
+  wr.sg_list = &list;
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = peer_.address;
   wr.wr.rdma.rkey = peer_.rkey;
@@ -97,9 +105,11 @@ void Connection::postReceive() {
 void Connection::fill() {
   while (established_ && !ending_ && sends_out_ < kStreamDepth) {
     if (sequence_ % 3 != 0) {
-      post(IBV_WR_RDMA_WRITE, kOwn, kWriteSize);
+      post(IBV_WR_RDMA_WRITE,
+           {reinterpret_cast<uintptr_t>(source_.data()), kWriteSize, source_lkey_});
     } else {
-      post(IBV_WR_RDMA_READ, kOwn + kWriteSize, kReadSize);
+      post(IBV_WR_RDMA_READ,
+           {reinterpret_cast<uintptr_t>(memory_.data()) + kOwn, kReadSize, mr_->lkey});
     }
   }
 }
@@ -112,7 +122,7 @@ void Connection::complete(const ibv_wc& wc) {
     if (receive && !ending_) {
       postReceive();
       // The ping-pong's answer; the peer has a receive for it.
-      post(IBV_WR_SEND, kOwn, kSendSize);
+      send();
     }
     return;
   }
@@ -127,7 +137,15 @@ bool Connection::progress() {
   for (int i = 0; i < n; ++i) complete(wcs[static_cast<size_t>(i)]);
   if (n < 0) end("ibv_poll_cq failed");
   fill();
+  if (dereg_ != 0 && completed_ >= dereg_) deregister();
   return n > 0;
+}
+
+// What is in flight breaks a rule then, and only this connection may suffer.
+void Connection::deregister() {
+  source_mr_.reset();
+  std::memset(source_.data(), 0xee, kSource);
+  dereg_ = 0;
 }
 
 void Connection::arm() {

@@ -20,7 +20,8 @@ struct TrafficKeys {
 // Sends, until something ends it; then it waits for every posted work request to come back.
 class Connection {
  public:
-  Connection(CmId id, ibv_comp_channel* channel, bool client);
+  // With `dereg` it deregisters what it sends from after so many completions, whatever is posted.
+  Connection(CmId id, ibv_comp_channel* channel, bool client, uint64_t dereg = 0);
 
   ConnectParams params() const;
   void start(const CmEvent& established);
@@ -41,7 +42,9 @@ class Connection {
  private:
   static constexpr uint64_t kFlowing = 100;
 
-  void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length);
+  void post(ibv_wr_opcode opcode, const ibv_sge& sge);
+  void send();
+  void deregister();
   void postReceive();
   void fill();
   void complete(const ibv_wc& wc);
@@ -50,10 +53,14 @@ class Connection {
   Pd pd_;
   Memory memory_;
   Mr mr_;
+  Memory source_;
+  Mr source_mr_;
+  uint32_t source_lkey_;
   Cq cq_;
   CmId id_;
   TrafficKeys peer_{};
   bool client_;
+  uint64_t dereg_;
   bool established_ = false;
   bool ending_ = false;
   Deadline end_limit_{milliseconds(0)};

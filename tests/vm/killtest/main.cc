@@ -27,6 +27,7 @@ const char kUsage[] =
     "  --port N      port (18700)\n"
     "  --qps N       connections of the client (4)\n"
     "  --seconds N   the client disconnects after that long (0: never)\n"
+    "  --dereg N     the client deregisters what it sends from after N completions (0: never)\n"
     "  --loop        the server goes on when its connections have ended\n"
     "Prints \"flowing\" once all connections move data, \"ended\" for each that ends. Exit: 0 "
     "every\n"
@@ -39,7 +40,7 @@ constexpr int kDeviceGone = 5;
 
 struct Settings {
   std::string server, client;
-  uint64_t port = 18700, qps = 4, seconds = 0;
+  uint64_t port = 18700, qps = 4, seconds = 0, dereg = 0;
   bool loop = false;
 };
 
@@ -90,7 +91,8 @@ void KillTest::connectOne() {
   CmId id = cm_.createId();
   resolve(cm_, id, Address(settings_.client, static_cast<uint16_t>(settings_.port)), limit);
   useDevice(id->verbs);
-  connections_.push_back(std::make_unique<Connection>(std::move(id), channel_.get(), true));
+  connections_.push_back(
+      std::make_unique<Connection>(std::move(id), channel_.get(), true, settings_.dereg));
   Connection& connection = *connections_.back();
   checkErrno(startConnect(connection.id(), connection.params()), "rdma_connect");
   // Events of earlier connections may come between.
@@ -229,6 +231,7 @@ Settings parse(int argc, char** argv) {
   options.number("--port", &settings.port);
   options.number("--qps", &settings.qps);
   options.number("--seconds", &settings.seconds);
+  options.number("--dereg", &settings.dereg);
   options.flag("--loop", &settings.loop);
   options.parse(argc, argv);
   if (settings.server.empty() == settings.client.empty()) {
