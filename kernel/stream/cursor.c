@@ -6,6 +6,7 @@
 #include <net/tcp.h>
 
 #include "stream/cursor.h"
+#include "wire/copy.h"
 #include "wire/crc.h"
 #include "wire/fpdu.h"
 
@@ -221,7 +222,7 @@ bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
 		if (!c->left && !kw_cursor_next(c))
 			return false;
 		n = min(len, c->left);
-		memcpy(dst, c->p, n);
+		kw_copy(dst, c->p, n);
 		dst += n;
 		c->p += n;
 		c->left -= n;

@@ -7,6 +7,7 @@
 
 #include "stream/owner.h"
 #include "stream/place.h"
+#include "wire/copy.h"
 #include "wire/crc.h"
 
 /* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
@@ -336,7 +337,7 @@ static void kw_gather(struct kw_stream *s, u8 *dst, const struct kw_mem *mem,
 		if (crc)
 			*crc = kw_crc32c_copy(*crc, dst, run.va, n);
 		else
-			memcpy(dst, run.va, n);
+			kw_copy(dst, run.va, n);
 		dst += n;
 		off += n;
 		len -= n;

@@ -113,108 +113,148 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 	return sum;
 }
 
-static inline u64 kw_crc_load(const u8 *src)
+/* What follows up to ".endr" is for eight steps, 64 octets of a block. */
+#define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
+
+/*
+ * Three blocks, as the compiler would not write them: it spills and moves. The
+ * octets of a copy are in a register in between, so that what is summed is what
+ * was written, whoever else writes to the source.
+ */
+static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
+					 const u32 len, const u32 table[8][16],
+					 const bool copy)
+{
+	const u8 *end = src + len;
+	u64 b = 0, c = 0, octets;
+
+	for (; src != end; src += 64, dst += 64) {
+		if (copy)
+			__asm__ __volatile__(KW_CRC_STEPS
+				"movq \\at(%[src]), %[octets]\n\t"
+				"movq %[octets], \\at(%[dst])\n\t"
+				"crc32q %[octets], %[a]\n\t"
+				"movq \\at+%c[len](%[src]), %[octets]\n\t"
+				"movq %[octets], \\at+%c[len](%[dst])\n\t"
+				"crc32q %[octets], %[b]\n\t"
+				"movq \\at+2*%c[len](%[src]), %[octets]\n\t"
+				"movq %[octets], \\at+2*%c[len](%[dst])\n\t"
+				"crc32q %[octets], %[c]\n\t"
+				".endr"
+				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c),
+				  [octets] "=&r" (octets)
+				: [src] "r" (src), [dst] "r" (dst),
+				  [len] "i" (len)
+				: "memory");
+		else
+			__asm__ __volatile__(KW_CRC_STEPS
+				"crc32q \\at(%[src]), %[a]\n\t"
+				"crc32q \\at+%c[len](%[src]), %[b]\n\t"
+				"crc32q \\at+2*%c[len](%[src]), %[c]\n\t"
+				".endr"
+				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
+				: [src] "r" (src), [len] "i" (len)
+				: "memory");
+	}
+	b ^= kw_crc_append_zeros(a, table);
+	return c ^ kw_crc_append_zeros(b, table);
+}
+
+/*
+ * Steps of fewer octets. They are hidden from the compiler once they are read,
+ * or it might read memory again.
+ */
+static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
 	u64 octets;
 
-	/* Their order in the register is that in memory. */
 	memcpy(&octets, src, sizeof(octets));
-	return octets;
-}
-
-/* What is done with octets: summed, or copied and summed. */
-static inline u64 kw_crc_sum8(u64 crc, u8 *dst, const u8 *src)
-{
-	(void)dst;
-	__asm__("crc32q %1, %0" : "+r" (crc) : "rm" (kw_crc_load(src)));
-	return crc;
-}
-
-static inline u64 kw_crc_copy8(u64 crc, u8 *dst, const u8 *src)
-{
-	u64 octets = kw_crc_load(src);
-
-	/* Hidden from the compiler, which might read memory again. */
 	__asm__("" : "+r" (octets));
-	memcpy(dst, &octets, sizeof(octets));
+	if (copy)
+		memcpy(dst, &octets, sizeof(octets));
 	__asm__("crc32q %1, %0" : "+r" (crc) : "r" (octets));
 	return crc;
 }
 
-static inline u64 kw_crc_sum1(u64 crc, u8 *dst, const u8 *src)
+static __always_inline u32 kw_crc_step4(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u32 sum = (u32)crc;
+	u32 octets;
 
-	(void)dst;
-	__asm__("crc32b %1, %0" : "+r" (sum) : "rm" (*src));
-	return sum;
+	memcpy(&octets, src, sizeof(octets));
+	__asm__("" : "+r" (octets));
+	if (copy)
+		memcpy(dst, &octets, sizeof(octets));
+	__asm__("crc32l %1, %0" : "+r" (crc) : "r" (octets));
+	return crc;
 }
 
-static inline u64 kw_crc_copy1(u64 crc, u8 *dst, const u8 *src)
+static __always_inline u32 kw_crc_step2(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u32 sum = (u32)crc;
-	u8 octet = *src;
+	u16 octets;
 
-	__asm__("" : "+q" (octet));
-	*dst = octet;
-	__asm__("crc32b %1, %0" : "+r" (sum) : "r" (octet));
-	return sum;
+	memcpy(&octets, src, sizeof(octets));
+	__asm__("" : "+r" (octets));
+	if (copy)
+		memcpy(dst, &octets, sizeof(octets));
+	__asm__("crc32w %1, %0" : "+r" (crc) : "r" (octets));
+	return crc;
 }
 
-typedef u64 (*kw_crc_step)(u64 crc, u8 *dst, const u8 *src);
-
-/* Three blocks. */
-static __always_inline u64 kw_crc_blocks(u64 crc, u8 *dst, const u8 *src,
-					 const u32 len, const u32 table[8][16],
-					 const kw_crc_step step)
+static __always_inline u32 kw_crc_step1(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u64 b = 0, c = 0;
-	u32 i;
+	u8 octets;
 
-#pragma GCC unroll 8
-	for (i = 0; i < len; i += 8) {
-		crc = step(crc, dst + i, src + i);
-		b = step(b, dst + len + i, src + len + i);
-		c = step(c, dst + 2 * len + i, src + 2 * len + i);
-	}
-	b ^= kw_crc_append_zeros(crc, table);
-	return c ^ kw_crc_append_zeros(b, table);
+	memcpy(&octets, src, sizeof(octets));
+	__asm__("" : "+r" (octets));
+	if (copy)
+		memcpy(dst, &octets, sizeof(octets));
+	__asm__("crc32b %1, %0" : "+r" (crc) : "r" (octets));
+	return crc;
 }
 
-/* Compiled for each kind of step, which the compiler then puts in line. */
+/* Compiled for each of the two uses. */
 static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
-				      const kw_crc_step step8,
-				      const kw_crc_step step1)
+				      const bool copy)
 {
-	u32 i;
+	u32 sum, i;
 
 	for (; n >= 3 * KW_CRC_LONG; n -= 3 * KW_CRC_LONG) {
 		crc = kw_crc_blocks(crc, dst, src, KW_CRC_LONG, kw_crc_long,
-				    step8);
+				    copy);
 		dst += 3 * KW_CRC_LONG;
 		src += 3 * KW_CRC_LONG;
 	}
 	for (; n >= 3 * KW_CRC_SHORT; n -= 3 * KW_CRC_SHORT) {
 		crc = kw_crc_blocks(crc, dst, src, KW_CRC_SHORT, kw_crc_short,
-				    step8);
+				    copy);
 		dst += 3 * KW_CRC_SHORT;
 		src += 3 * KW_CRC_SHORT;
 	}
-	for (; n >= 32; n -= 32) {
+	for (; n >= 32; n -= 32, src += 32, dst += 32) {
 #pragma GCC unroll 4
 		for (i = 0; i < 32; i += 8)
-			crc = step8(crc, dst + i, src + i);
-		dst += 32;
-		src += 32;
+			crc = kw_crc_step8(crc, dst + i, src + i, copy);
 	}
-	for (; n >= 8; n -= 8) {
-		crc = step8(crc, dst, src);
-		dst += 8;
-		src += 8;
+	for (; n >= 8; n -= 8, src += 8, dst += 8)
+		crc = kw_crc_step8(crc, dst, src, copy);
+	sum = (u32)crc;
+	if (n & 4) {
+		sum = kw_crc_step4(sum, dst, src, copy);
+		src += 4;
+		dst += 4;
 	}
-	for (; n; n--)
-		crc = step1(crc, dst++, src++);
-	return (u32)crc;
+	if (n & 2) {
+		sum = kw_crc_step2(sum, dst, src, copy);
+		src += 2;
+		dst += 2;
+	}
+	if (n & 1)
+		sum = kw_crc_step1(sum, dst, src, copy);
+	return sum;
 }
 
 #endif /* KW_CRC_X86 */
@@ -260,8 +300,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, kw_crc_sum8,
-				  kw_crc_sum1);
+		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, false);
 #endif
 	return crc32c(crc, p, n);
 }
@@ -282,8 +321,7 @@ u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n,
-				  kw_crc_copy8, kw_crc_copy1);
+		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n, true);
 #endif
 	memcpy(dst, src, n);
 	return crc32c(crc, dst, n);
