@@ -216,7 +216,7 @@ enum kw_tx_msg {
  * struct kw_tx - transmit state; socket lock
  * @token: KW_TX_*: who sets OWNED transmits, everybody else sets WANTED
  * @work: transmits when the owner of the token can not
- * @frag: page that FPDUs are built in
+ * @frag: block that FPDUs are built in, while there are any to send
  * @out: octets of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment

@@ -15,6 +15,7 @@
 #include <linux/jiffies.h>
 #include <net/tcp.h>
 
+#include "stream/block.h"
 #include "stream/counters.h"
 #include "stream/rx.h"
 #include "stream/stream.h"
@@ -54,6 +55,7 @@ void kw_streams_exit(void)
 {
 	kw_zc_exit();
 	destroy_workqueue(kw_stream_wq);
+	kw_blocks_exit();
 }
 
 /**
@@ -346,9 +348,7 @@ static void kw_end_finish(struct kw_stream *s)
 	cancel_delayed_work_sync(&s->tx.work);
 	kw_zc_detach(s);
 	kw_stage_free(s);
-	if (s->tx.frag.page)
-		put_page(s->tx.frag.page);
-	s->tx.frag.page = NULL;
+	kw_block_put(&s->tx.frag);
 	sock_release(s->sock);
 	s->sock = NULL;
 	kw_zc_close(s);

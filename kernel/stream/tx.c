@@ -13,6 +13,7 @@
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
+#include "stream/block.h"
 #include "stream/counters.h"
 #include "stream/owner.h"
 #include "stream/teardown.h"
@@ -110,7 +111,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		ch.cut.room = emss;
 	}
 	want = clamp_t(u32, ch.cut.limit + 64, KW_TX_FRAG_MIN, KW_TX_FRAG_MAX);
-	if (!skb_page_frag_refill(want, &tx->frag, GFP_ATOMIC | __GFP_NOWARN))
+	if (!kw_block_get(&tx->frag, want))
 		return false;
 	start = tx->frag.offset;
 	ch.p = page_address(tx->frag.page) + start;
@@ -195,6 +196,8 @@ static bool kw_tx_loop(struct kw_stream *s)
 		smp_mb__after_atomic();
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
+		if (!tx->out_len)
+			kw_block_put(&tx->frag);
 		srcu_read_unlock(s->mem_srcu, idx);
 		if (res == KW_TX_NOMEM) {
 			atomic64_inc(&s->counters[KW_CNT_TX_NO_MEMORY]);

@@ -10,6 +10,7 @@
 #include "config.h"
 
 extern "C" {
+#include "stream/block.h"
 #include "stream/counters.h"
 #include "stream/owner.h"
 #include "stream/rx.h"

@@ -138,6 +138,7 @@ Outcome run(const Config& config, const Octets& stream, u32 seed) {
       out.counters[i] = owner.count(static_cast<kw_counter>(i));
     }
   }
+  kw_blocks_exit();
   KW_CHECK(shim::allocated() == before);
   return out;
 }

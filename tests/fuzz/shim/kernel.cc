@@ -13,7 +13,6 @@ struct workqueue_struct {};
 namespace {
 
 // What the kernel falls back to when memory is short: the end of a block comes often.
-constexpr u32 kFragBlock = 8192;
 
 // A fuzzer is one thread with one machine.
 struct Machine {
@@ -132,10 +131,11 @@ void* kcalloc(size_t n, size_t size, gfp_t gfp) {
 
 void kfree(const void* p) { release(const_cast<void*>(p)); }
 
-struct page* alloc_page(gfp_t gfp) {
+struct page* alloc_pages(gfp_t gfp, unsigned int order) {
   if (allocationFails(gfp)) return nullptr;
   auto* page = static_cast<struct page*>(allocate(sizeof(struct page)));
-  page->octets = static_cast<u8*>(allocate(PAGE_SIZE));
+  page->octets = static_cast<u8*>(allocate(PAGE_SIZE << order));
+  page->order = order;
   page->refs = 1;
   return page;
 }
@@ -156,20 +156,6 @@ void put_page(struct page* page) {
     release(page->octets);
     release(page);
   }
-}
-
-bool skb_page_frag_refill(unsigned int want, page_frag* frag, gfp_t gfp) {
-  if (frag->page != nullptr) {
-    // TCP has copied what was sent from the block, so that it can be used again.
-    if (frag->offset + want > frag->size) frag->offset = 0;
-    return true;
-  }
-  if (allocationFails(gfp)) return false;
-  auto* page = static_cast<struct page*>(allocate(sizeof(struct page)));
-  page->octets = static_cast<u8*>(allocate(kFragBlock));
-  page->refs = 1;
-  *frag = {page, 0, kFragBlock};
-  return true;
 }
 
 workqueue_struct* alloc_workqueue(const char*, unsigned int, int) { return &machine.wq; }

@@ -39,6 +39,8 @@ void shim_broken(const char *file, int line, const char *what);
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
 #define noinline __attribute__((__noinline__))
+#define get_unaligned(p) \
+	({ __typeof__(*(p) + 0) v_; memcpy(&v_, (p), sizeof(v_)); v_; })
 #define U16_MAX 0xffffU
 #define U32_MAX 0xffffffffU
 #define U64_MAX (~0ULL)
@@ -48,6 +50,7 @@ void shim_broken(const char *file, int line, const char *what);
 #define max_t(t, a, b) ((t)(a) > (t)(b) ? (t)(a) : (t)(b))
 #define clamp_t(t, v, lo, hi) min_t(t, max_t(t, v, lo), hi)
 #define min(a, b) min_t(__typeof__((a) + (b)), a, b)
+#define min3(a, b, c) min(min(a, b), c)
 #define max(a, b) max_t(__typeof__((a) + (b)), a, b)
 #define clamp(v, lo, hi) clamp_t(__typeof__(v), v, lo, hi)
 #define ALIGN(n, to) (((n) + (to) - 1) / (to) * (to))
@@ -239,10 +242,13 @@ bool cancel_delayed_work(struct delayed_work *dw);
 #define GFP_KERNEL 0
 #define GFP_ATOMIC 1	/* may fail, and does when the fuzzer wants it to */
 #define __GFP_NOWARN 0
+#define __GFP_NORETRY 0
+#define __GFP_COMP 0
 #define PAGE_SIZE 4096UL
 
 struct page {
 	u8 *octets;
+	unsigned int order;
 	int refs;
 };
 struct page_frag {
@@ -256,7 +262,10 @@ void kfree(const void *p);
 #define kzalloc(size, gfp) kcalloc(1, size, gfp)
 #define kvcalloc(n, size, gfp) kcalloc(n, size, gfp)
 #define kvfree(p) kfree(p)
-struct page *alloc_page(gfp_t gfp);
+/* Large pages are small here, so that their end is met often. */
+#define get_order(size) 1
+struct page *alloc_pages(gfp_t gfp, unsigned int order);
+#define alloc_page(gfp) alloc_pages(gfp, 0)
 void get_page(struct page *page);
 void put_page(struct page *page);
 #define __free_page(page) put_page(page)
@@ -273,7 +282,9 @@ extern struct page shim_memory;
 #define page_to_virt(page) ((page)->octets)
 #define offset_in_page(va) ((size_t)(va))
 #define page_size(page) ((void)(page), SIZE_MAX)
-bool skb_page_frag_refill(unsigned int want, struct page_frag *frag, gfp_t gfp);
+#define compound_order(page) ((page)->order)
+#define page_is_pfmemalloc(page) ((void)(page), false)
+#define page_ref_count(page) ((page)->refs)
 
 /* Socket buffers */
 
@@ -456,6 +467,10 @@ struct tcp_sock {
 #define sock_owned_by_user(sk) ((sk)->sk_lock.owned)
 #define write_lock_bh(lock) ((void)(lock))
 #define write_unlock_bh(lock) ((void)(lock))
+#define DEFINE_PER_CPU(type, name) type name
+#define this_cpu_ptr(p) (p)
+#define per_cpu_ptr(p, cpu) ((void)(cpu), (p))
+#define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
 #define local_bh_enable() ((void)0)
 #define in_hardirq() false
