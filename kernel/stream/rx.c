@@ -13,6 +13,7 @@
 #include "stream/counters.h"
 #include "stream/owner.h"
 #include "stream/rx.h"
+#include "stream/rx_next.h"
 #include "stream/teardown.h"
 #include "wire/check.h"
 #include "wire/crc.h"
@@ -286,6 +287,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 		return false;
 	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
 	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	kw_next_end(s);
 	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
 	kw_rx_count(s, KW_CNT_RX_FPDUS, !!used);
 	if (rv)
@@ -293,6 +295,20 @@ static bool kw_rx_staged(struct kw_stream *s)
 	kw_stage_free(s);
 	s->rx.need = KW_MPA_HDR_LEN;
 	return !rv;
+}
+
+/* The FPDU at the cursor, by the short way if there is one for it. */
+static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
+					   struct kw_cursor *c, u32 avail,
+					   u32 *used, struct kw_segment *seg)
+{
+	if (s->rx.next.mem) {
+		*used = kw_next_take(s, c, avail);
+		if (*used)
+			return 0;
+		kw_next_end(s);
+	}
+	return kw_rx_fpdu(s, c, avail, used, seg);
 }
 
 static void kw_rx_pass(struct kw_stream *s)
@@ -314,13 +330,14 @@ static void kw_rx_pass(struct kw_stream *s)
 		return;
 
 	while (done < avail) {
-		rv = kw_rx_fpdu(s, &c, avail - done, &used, &seg);
+		rv = kw_rx_next_fpdu(s, &c, avail - done, &used, &seg);
 		fpdus += !!used;
 		if (rv || !used)
 			break;
 		done += used;
 		s->rx.need = KW_MPA_HDR_LEN;
 	}
+	kw_next_end(s);
 	if (rv) {
 		kw_rx_error(s, rv, &seg);
 		done = avail;

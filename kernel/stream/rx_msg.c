@@ -10,6 +10,7 @@
 #include "stream/owner.h"
 #include "stream/place.h"
 #include "stream/rx.h"
+#include "stream/rx_next.h"
 #include "stream/teardown.h"
 
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
@@ -26,8 +27,12 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	if (code)
 		return KW_RX_TERM(code);
 	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
-	kw_mem_put(mem);
-	return rv ? KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC) : 0;
+	if (rv) {
+		kw_mem_put(mem);
+		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
+	}
+	kw_next_write(s, seg, mem);
+	return 0;
 }
 
 /* A whole Read Request: to be answered when its turn comes. */
@@ -109,10 +114,12 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 	if (code)
 		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
 	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
-	kw_mem_put(mem);
-	if (rv)
+	if (rv) {
+		kw_mem_put(mem);
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
+	}
 	e->done += seg->len;
+	kw_next_read_resp(s, seg, mem, e);
 	return 0;
 }
 
@@ -278,6 +285,8 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		if (rv)
 			return rv;
 	}
+	if (seg->len)
+		kw_next_send(s, seg);
 	return seg->ddp.last ? kw_rx_send_last(s, seg) : 0;
 }
 

@@ -149,6 +149,30 @@ struct kw_orq_entry {
 };
 
 /**
+ * struct kw_rx_next - the segment that is expected next: see stream/rx_next.c
+ * @mem: region that it goes to, held; NULL: none is expected
+ * @va: where in the region
+ * @room: octets from there that may be written to without further question
+ * @at: its TO or MO
+ * @head: octets 2 to 9 of its FPDU, in the order of memory
+ * @queue: octets 8 to 15, likewise; not used with @tagged
+ * @hdr_len: octets of its DDP header
+ * @tagged: it is tagged
+ * @read: the Read that it answers, or NULL
+ */
+struct kw_rx_next {
+	struct kw_mem *mem;
+	u8 *va;
+	u32 room;
+	u32 hdr_len;
+	u64 at;
+	u64 head;
+	u64 queue;
+	bool tagged;
+	struct kw_orq_entry *read;
+};
+
+/**
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
@@ -171,6 +195,7 @@ struct kw_orq_entry {
  * @term: as many of them as a Terminate can have
  * @mem: region last looked up, good within one pass
  * @mem_ext: its extent last copied to or from: see kw_mem_at()
+ * @next: what is expected next, good within one pass
  * @stage: pages that hold the start of an FPDU larger than the socket buffer
  * @staged: octets in @stage
  */
@@ -196,6 +221,7 @@ struct kw_rx {
 	u8 term[KW_TERM_MAX_LEN];
 	struct kw_mem *mem;
 	u32 mem_ext;
+	struct kw_rx_next next;
 	struct page **stage;
 	u32 staged;
 };
