@@ -101,7 +101,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		.cut.off = tx->stream_off,
 		.cut.markers = s->p.tx_markers,
 	};
-	u32 start, want, len, fpdus = 0;
+	u32 start, want, len;
 
 	kw_cut_bound(&ch.cut, emss, s->p.fpdu_max, s->p.large_fpdu);
 	ch.cut.room = kw_tx_room(sk, emss);
@@ -118,10 +118,10 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	ch.start = ch.p;
 	ch.left = (tx->frag.size - start) & ~3u;
 	while (!ch.full && kw_tx_frame(s, &ch))
-		fpdus++;
+		;
 	*full = ch.full;
-	if (fpdus)
-		atomic64_add(fpdus, &s->counters[KW_CNT_TX_FPDUS]);
+	if (ch.fpdus)
+		atomic64_add(ch.fpdus, &s->counters[KW_CNT_TX_FPDUS]);
 
 	tx->out = start;
 	tx->out_len = ch.p - ch.start;

@@ -13,6 +13,7 @@
  * @cut: where in the stream @p is
  * @summed: end of the octets of the FPDU being built that @crc is of, or NULL
  * @crc: their CRC
+ * @fpdus: FPDUs built
  * @full: nothing more fits; the caller sends and starts a new chunk
  * @eor: the chunk has to end its TCP segment
  */
@@ -23,6 +24,7 @@ struct kw_chunk {
 	struct kw_cut cut;
 	const u8 *summed;
 	u32 crc;
+	u32 fpdus;
 	bool full;
 	bool eor;
 };

@@ -11,6 +11,7 @@
 #include "stream/place.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/tx_middle.h"
 #include "stream/zcopy.h"
 #include "wire/crc.h"
 
@@ -95,6 +96,7 @@ static void kw_fpdu_finish(struct kw_stream *s, struct kw_chunk *ch,
 		memset(crc, 0, KW_MPA_CRC_LEN);
 	ch->p += len;
 	ch->left -= len;
+	ch->fpdus++;
 	kw_cut_advance(&ch->cut, len);
 }
 
@@ -414,9 +416,36 @@ static enum kw_lent kw_frame_wqe_lent(struct kw_stream *s, struct kw_chunk *ch)
 	/* What is left stays a multiple of four: see kw_cut_payload(). */
 	ch->left = (ch->left - (u32)(field - ch->p)) & ~3u;
 	ch->p = field;
+	ch->fpdus++;
 	kw_cut_advance(&ch->cut, kw_fpdu_len(ulpdu_len));
 	kw_wqe_advance(s, len);
 	return KW_LENT_BUILT;
+}
+
+/* As many FPDUs as the short way has room for. Returns whether there are any. */
+static bool kw_frame_wqe_middle(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	struct kw_sg_pos *pos = &s->tx.pos;
+	struct kw_middle m = {
+		.sge = &w->sge[pos->idx],
+		.off = pos->off,
+		.left = w->len - s->tx.off,
+		.tagged = w->opcode == KIWARP_OP_WRITE,
+		.at = s->tx.off,
+	};
+	u32 len;
+
+	if ((w->flags & KIWARP_SQE_INLINE) || s->tx.lent ||
+	    pos->idx >= w->num_sge)
+		return false;
+	if (m.tagged)
+		m.at += w->raddr;
+	kw_wqe_header(s, m.head + KW_MPA_HDR_LEN, 0);
+	len = kw_middle_frame(s, ch, &m);
+	pos->off += len;
+	s->tx.off += len;
+	return len;
 }
 
 static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
@@ -434,6 +463,8 @@ static bool kw_frame_wqe(struct kw_stream *s, struct kw_chunk *ch)
 		if (lent != KW_LENT_COPY)
 			return lent == KW_LENT_BUILT;
 	}
+	if (kw_middle_is(ch, w->len - s->tx.off) && kw_frame_wqe_middle(s, ch))
+		return true;
 
 	hdr_len = kw_wqe_hdr_len(w);
 	n = kw_fpdu_payload(ch, hdr_len, w->len - s->tx.off);
@@ -476,6 +507,29 @@ static void kw_read_resp_fail(struct kw_stream *s, u32 len)
 	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
 }
 
+static bool kw_frame_read_resp_middle(struct kw_stream *s, struct kw_chunk *ch)
+{
+	const struct kw_read_req *r = &s->irq[s->irq_head];
+	const struct kiwarp_sge src = {
+		.addr = r->src_to, .lkey = r->src_stag, .length = r->size,
+	};
+	struct kw_middle m = {
+		.sge = &src,
+		.off = s->tx.off,
+		.left = r->size - s->tx.off,
+		.access = IB_ACCESS_REMOTE_READ,
+		.tagged = true,
+		.at = r->sink_to + s->tx.off,
+	};
+	u32 len;
+
+	kw_ddp_put_tagged(m.head + KW_MPA_HDR_LEN, false,
+			  KW_RDMAP_CTRL(KW_RDMAP_READ_RESP), r->sink_stag, 0);
+	len = kw_middle_frame(s, ch, &m);
+	s->tx.off += len;
+	return len;
+}
+
 static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 {
 	const struct kw_read_req *r = &s->irq[s->irq_head];
@@ -487,6 +541,9 @@ static bool kw_frame_read_resp(struct kw_stream *s, struct kw_chunk *ch)
 	u8 *p;
 	int n;
 
+	if (kw_middle_is(ch, r->size - s->tx.off) &&
+	    kw_frame_read_resp_middle(s, ch))
+		return true;
 	n = kw_fpdu_payload(ch, KW_DDP_TAGGED_LEN, r->size - s->tx.off);
 	if (n < 0)
 		return false;
@@ -536,13 +593,13 @@ bool kw_tx_more(struct kw_stream *s)
 }
 
 /**
- * kw_tx_frame() - build the next FPDU
+ * kw_tx_frame() - build the next FPDU, or FPDUs
  * @s: stream
  * @ch: where to
  *
  * Context: as kw_tx_more().
- * Return: true if an FPDU was built; else @ch->full says whether a new chunk
- * is wanted or there is nothing (more) to do.
+ * Return: true if an FPDU, or several, were built; else @ch->full says whether a
+ * new chunk is wanted or there is nothing (more) to do.
  */
 bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
 {

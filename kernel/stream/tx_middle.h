@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Between tx_frame.c and tx_middle.c. */
+#ifndef KW_STREAM_TX_MIDDLE_H
+#define KW_STREAM_TX_MIDDLE_H
+
+#include "stream/tx.h"
+
+/**
+ * struct kw_middle - what is to be sent of a long message
+ * @sge: where it is in memory
+ * @off: octets into @sge
+ * @left: octets of the message that are left to be sent
+ * @access: IB_ACCESS_* that the region must have
+ * @tagged: the FPDUs are
+ * @at: TO or MO of the first
+ * @head: the octets of an FPDU before its payload, all but ULPDU_Length, TO and MO
+ */
+struct kw_middle {
+	const struct kiwarp_sge *sge;
+	u32 off;
+	u32 left;
+	u32 access;
+	bool tagged;
+	u64 at;
+	u8 head[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
+};
+
+u32 kw_middle_frame(struct kw_stream *s, struct kw_chunk *ch,
+		    struct kw_middle *m);
+
+/**
+ * kw_middle_is() - whether it may be worth calling kw_middle_frame()
+ * @ch: where to
+ * @left: octets of the message that are left to be sent
+ *
+ * Return: true if the next FPDU can be a whole segment of a message that goes
+ * on behind it.
+ */
+static inline bool kw_middle_is(const struct kw_chunk *ch, u32 left)
+{
+	return left >= ch->cut.emss && ch->cut.full == ch->cut.emss &&
+	       ch->cut.room == ch->cut.emss && ch->left >= ch->cut.emss;
+}
+
+#endif /* KW_STREAM_TX_MIDDLE_H */
