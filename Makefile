@@ -23,7 +23,7 @@ DESTDIR ?=
 PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
 DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 
-.PHONY: all module provider host ktest install install-module install-provider uninstall check clean help
+.PHONY: all module provider host bench ktest install install-module install-provider uninstall check clean help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -79,6 +79,10 @@ host: ktest $(HOST)/build.ninja
 	+@flock $(HOST) cmake --build $(HOST)
 	$(call copy-provider)
 
+# What scripts/bench runs.
+bench: all
+	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-bench
+
 define copy-provider
 	@so=$$(find $(HOST) -name $(PROVIDER) -print -quit) && \
 		{ cmp -s "$$so" $(BUILD)/$(PROVIDER) || cp "$$so" $(BUILD)/$(PROVIDER); }
@@ -113,6 +117,7 @@ help:
 	@echo '  module     the kernel module alone'
 	@echo '  provider   the rdma-core provider alone'
 	@echo '  host       the provider, the host unit tests and the guest test programs'
+	@echo '  bench      the module, the provider and the program of scripts/bench'
 	@echo '  ktest      build/kiwarp_ktest.ko, the kernel test module (host makes it too)'
 	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
 	@echo '  uninstall  take both away again'

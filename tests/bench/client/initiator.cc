@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "client/initiator.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace kiwarp::bench {
+
+using vm::Clock;
+using vm::fail;
+
+constexpr vm::seconds kPatience(600);
+// The target's replies that may be on their way, and the receives for them.
+constexpr uint64_t kReplies = 8;
+
+namespace {
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Initiator::Initiator(const Plan& plan, vm::Address address, vm::Control& control)
+    : plan_(plan), wrs_(plan.list) {
+  connect(address);
+  // Where each connection's Writes go and its Reads come from.
+  const vm::ControlMessage region = control.receive(vm::Deadline(kPatience));
+  if (region.type != kRegion) fail("the target did not tell its region");
+  for (uint64_t i = 0; i < plan_.connections; ++i) {
+    end_->lane(i).remote_address = region.value[0] + i * plan_.size;
+    end_->lane(i).remote_key = static_cast<uint32_t>(region.value[1]);
+  }
+}
+
+void Initiator::connect(vm::Address address) {
+  const vm::Deadline deadline(kPatience);
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < plan_.allConnections(); ++i) {
+    vm::CmId id = events_.createId();
+    vm::resolve(events_, id, address, deadline);
+    if (!end_) end_ = std::make_unique<VerbsEnd>(id->verbs, plan_, kReplies);
+    rdma_cm_id* raw = id.get();
+    end_->prepare(std::move(id), i);
+    if (int error = vm::startConnect(raw, {}))
+      fail("rdma_connect: %s", vm::errnoName(error).c_str());
+    events_.expect(RDMA_CM_EVENT_ESTABLISHED, deadline);
+  }
+  connect_seconds_ = secondsSince(start);
+}
+
+double Initiator::run(uint64_t messages) {
+  for (uint64_t i = 0; i < plan_.connections; ++i) {
+    Lane& lane = end_->lane(i);
+    lane.posted = lane.completed = lane.arrived = 0;
+  }
+  return plan_.op == Op::kLatency ? runLatency(messages) : runMessages(messages);
+}
+
+bool Initiator::mayPost(const Lane& lane, uint64_t messages) const {
+  if (lane.posted == messages || lane.posted - lane.completed + plan_.list > plan_.depth) {
+    return false;
+  }
+  // A peer with no receive posted for a Send is an error on iWARP: each reply opens the window.
+  return plan_.op != Op::kSend ||
+         lane.posted + plan_.list <= plan_.window() * lane.arrived + plan_.receives;
+}
+
+bool Initiator::finished(const Lane& lane, uint64_t messages) const {
+  return lane.completed == messages && lane.arrived == plan_.replies(messages);
+}
+
+void Initiator::postList(uint64_t index, uint64_t messages) {
+  Lane& lane = end_->lane(index);
+  for (uint64_t i = 0; i < plan_.list; ++i) {
+    const uint64_t nth = lane.posted + i + 1;
+    const bool signaled =
+        plan_.list > 1 ? i + 1 == plan_.list : nth % plan_.signal == 0 || nth == messages;
+    ibv_send_wr& wr = wrs_[i];
+    wr = {};
+    wr.next = i + 1 < plan_.list ? &wrs_[i + 1] : nullptr;
+    wr.sg_list = &lane.buffer;
+    wr.num_sge = 1;
+    wr.opcode = plan_.op == Op::kSend    ? IBV_WR_SEND
+                : plan_.op == Op::kWrite ? IBV_WR_RDMA_WRITE
+                                         : IBV_WR_RDMA_READ;
+    wr.wr.rdma.remote_addr = lane.remote_address;
+    wr.wr.rdma.rkey = lane.remote_key;
+    if (signaled) {
+      const uint64_t since = plan_.list > 1 ? plan_.list : (nth - 1) % plan_.signal + 1;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      wr.wr_id = makeWrId(index, since);
+    }
+  }
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(lane.id->qp, wrs_.data(), &bad);
+  if (error) fail("ibv_post_send: %s", vm::errnoName(error).c_str());
+  lane.posted += plan_.list;
+  // The Send that tells the target that all is written.
+  if (plan_.op == Op::kWrite && lane.posted == messages) end_->postSend(index, 0, true);
+}
+
+void Initiator::take(const ibv_wc& wc) {
+  Lane& lane = end_->lane(indexOf(wc));
+  if (wc.opcode == IBV_WC_RECV) {
+    ++lane.arrived;
+    end_->postReceives(indexOf(wc), 1);
+  } else {
+    lane.completed += requestsOf(wc);
+  }
+}
+
+double Initiator::runMessages(uint64_t messages) {
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    bool all = true;
+    for (uint64_t i = 0; i < plan_.connections; ++i) {
+      while (mayPost(end_->lane(i), messages)) postList(i, messages);
+      all = all && finished(end_->lane(i), messages);
+    }
+    if (all) return secondsSince(start);
+    for (const ibv_wc& wc : end_->completions().wait()) take(wc);
+  }
+}
+
+double Initiator::runLatency(uint64_t messages) {
+  Lane& lane = end_->lane(0);
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < messages; ++i) {
+    end_->postSend(0, static_cast<uint32_t>(plan_.size), i % plan_.signal == 0);
+    while (lane.arrived == i) {
+      for (const ibv_wc& wc : end_->completions().wait()) take(wc);
+    }
+  }
+  return secondsSince(start);
+}
+
+}  // namespace kiwarp::bench

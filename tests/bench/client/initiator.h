@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/verbs_end.h"
+
+namespace kiwarp::bench {
+
+// The end that begins the connections, posts the work, and has the clock.
+class Initiator {
+ public:
+  // The target's address, and the port of its RDMA listener.
+  Initiator(const Plan& plan, vm::Address address, vm::Control& control);
+
+  double connectSeconds() const { return connect_seconds_; }
+  // So many messages on each connection; returns when the target has all of them. In seconds.
+  double run(uint64_t messages);
+
+ private:
+  void connect(vm::Address address);
+  double runMessages(uint64_t messages);
+  double runLatency(uint64_t messages);
+  bool mayPost(const Lane& lane, uint64_t messages) const;
+  bool finished(const Lane& lane, uint64_t messages) const;
+  void postList(uint64_t index, uint64_t messages);
+  void take(const ibv_wc& wc);
+
+  const Plan plan_;
+  vm::EventChannel events_;
+  std::unique_ptr<VerbsEnd> end_;
+  std::vector<ibv_send_wr> wrs_;
+  double connect_seconds_ = 0;
+};
+
+}  // namespace kiwarp::bench

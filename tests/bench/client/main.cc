@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// kiwarp-bench: moves messages between two processes, both of which sleep whenever there is
+// nothing to do, and tells what it took. Any RDMA device that rdma_cm connects will do.
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+
+#include "client/initiator.h"
+#include "client/target.h"
+#include "client/tcp.h"
+#include "common/error.h"
+#include "common/options.h"
+
+namespace kiwarp::bench {
+namespace {
+
+using vm::fail;
+
+constexpr char kUsage[] =
+    "kiwarp-bench --listen ADDRESS [--port N]          the target; ends after one run\n"
+    "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
+    "  --op send|write|read|latency|idle   what is done [send]\n"
+    "  --tcp             over plain TCP sockets (send, latency, idle)\n"
+    "  --size OCTETS     of a message [65536]\n"
+    "  --count N         messages on each connection [1000]\n"
+    "  --warm-up N       messages before those that count [32]\n"
+    "  --list N          work requests posted at once [1]\n"
+    "  --depth N         work requests outstanding on a connection [128]\n"
+    "  --signal N        without lists: every Nth asks for a completion [16]\n"
+    "  --receives N      receives posted on a connection [256]\n"
+    "  --connections N   that carry messages [1]\n"
+    "  --idle N          connections that carry none [0]\n"
+    "  --regions N       memory regions that nobody uses, at each end [0]\n";
+
+constexpr vm::seconds kPatience(600);
+
+struct Settings {
+  std::string listen, connect, op = "send";
+  uint64_t port = 18515;
+};
+
+vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
+  return {host, static_cast<uint16_t>(settings.port + 1)};
+}
+
+vm::ControlMessage talk(uint32_t type) {
+  vm::ControlMessage message;
+  message.type = type;
+  return message;
+}
+
+void expect(vm::Control& control, uint32_t type) {
+  if (control.receive(vm::Deadline(kPatience)).type != type) fail("the peer says something else");
+}
+
+int runTarget(const Settings& settings) {
+  const vm::Deadline deadline(kPatience);
+  vm::Control control =
+      vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port), deadline);
+  const Plan plan = Plan::unpack(control.receive(deadline));
+  plan.check();
+  if (plan.tcp) {
+    const int listener = TcpEnd::listen(rdmaAddress(settings.listen, settings));
+    control.send(talk(kReady));
+    TcpEnd end = TcpEnd::accept(plan, listener);
+    control.send(talk(kRegion));
+    end.serve(plan.warm_up);
+    end.serve(plan.count);
+    expect(control, kEnd);
+  } else {
+    Target target(plan, rdmaAddress(settings.listen, settings));
+    control.send(talk(kReady));
+    target.accept(control);
+    target.serve(plan.warm_up);
+    target.serve(plan.count);
+    expect(control, kEnd);
+  }
+  return 0;
+}
+
+// Octets of memory that the kernel uses for itself, its caches of files left out.
+int64_t kernelMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  int64_t value = 0, used = 0;
+  while (file >> name >> value) {
+    std::getline(file, unit);
+    if (name == "MemTotal:") used += value;
+    for (const char* other : {"MemFree:", "Buffers:", "Cached:", "AnonPages:", "PageTables:"}) {
+      if (name == other) used -= value;
+    }
+  }
+  return used * 1024;
+}
+
+void print(const Plan& plan, const Settings& settings, double connecting, double took,
+           int64_t memory) {
+  const double all = static_cast<double>(plan.allConnections());
+  const double messages = static_cast<double>(plan.count * plan.connections);
+  std::printf("op=%s connect_us=%.2f memory=%.0f", settings.op.c_str(), connecting / all * 1e6,
+              static_cast<double>(memory) / all / 2);
+  if (plan.op == Op::kLatency) {
+    std::printf(" latency_us=%.3f", took / messages / 2 * 1e6);
+  } else if (plan.op != Op::kIdle) {
+    std::printf(" messages_per_s=%.1f mib_per_s=%.3f", messages / took,
+                messages * static_cast<double>(plan.size) / took / (1 << 20));
+  }
+  std::printf("\n");
+}
+
+template <typename End>
+void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before) {
+  const int64_t memory = kernelMemory() - memory_before;
+  double took = 0;
+  if (plan.op != Op::kIdle) {
+    if (plan.warm_up > 0) end.run(plan.warm_up);
+    took = end.run(plan.count);
+  }
+  print(plan, settings, end.connectSeconds(), took, memory);
+}
+
+int runInitiator(const Settings& settings, Plan plan) {
+  plan.op = parseOp(settings.op);
+  plan.check();
+  vm::Control control = vm::Control::connectTo(
+      settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kPatience));
+  control.send(plan.pack());
+  expect(control, kReady);
+  const vm::Address address = rdmaAddress(settings.connect, settings);
+  const int64_t memory_before = kernelMemory();
+  if (plan.tcp) {
+    TcpEnd end = TcpEnd::connect(plan, address);
+    expect(control, kRegion);
+    drive(end, plan, settings, memory_before);
+  } else {
+    Initiator end(plan, address, control);
+    drive(end, plan, settings, memory_before);
+  }
+  control.send(talk(kEnd));
+  return 0;
+}
+
+}  // namespace
+}  // namespace kiwarp::bench
+
+int main(int argc, char** argv) {
+  using namespace kiwarp;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  bench::Settings settings;
+  bench::Plan plan;
+  vm::Options options(bench::kUsage);
+  options.text("--listen", &settings.listen);
+  options.text("--connect", &settings.connect);
+  options.number("--port", &settings.port);
+  options.text("--op", &settings.op);
+  options.flag("--tcp", &plan.tcp);
+  options.number("--size", &plan.size);
+  options.number("--count", &plan.count);
+  options.number("--warm-up", &plan.warm_up);
+  options.number("--list", &plan.list);
+  options.number("--depth", &plan.depth);
+  options.number("--signal", &plan.signal);
+  options.number("--receives", &plan.receives);
+  options.number("--connections", &plan.connections);
+  options.number("--idle", &plan.idle);
+  options.number("--regions", &plan.regions);
+  try {
+    options.parse(argc, argv);
+    if (settings.listen.empty() == settings.connect.empty()) {
+      options.misuse("--listen or --connect is needed");
+    }
+    return settings.listen.empty() ? bench::runInitiator(settings, plan)
+                                   : bench::runTarget(settings);
+  } catch (const vm::Failure& failure) {
+    std::printf("failed: %s\n", failure.what());
+    return 1;
+  }
+}

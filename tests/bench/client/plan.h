@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/control.h"
+
+namespace kiwarp::bench {
+
+enum class Op : uint64_t { kSend, kWrite, kRead, kLatency, kIdle };
+
+// What one run does. The initiator's options fill it in; the target gets it by the side channel.
+struct Plan {
+  Op op = Op::kSend;
+  bool tcp = false;
+  uint64_t size = 65536;
+  uint64_t count = 1000;     // messages on each connection, after those that warm up
+  uint64_t warm_up = 32;     // and those
+  uint64_t list = 1;         // work requests in one call that posts
+  uint64_t depth = 128;      // work requests outstanding on a connection
+  uint64_t signal = 16;      // of single ones, every so many asks for a completion
+  uint64_t receives = 256;   // receives that the target has posted on a connection
+  uint64_t connections = 1;  // that carry the messages
+  uint64_t idle = 0;         // connections that do nothing meanwhile
+  uint64_t regions = 0;      // memory regions that nobody uses, at each end
+
+  uint64_t allConnections() const { return connections + idle; }
+  // A target answers so many messages with one of no length: their receives are posted again.
+  uint64_t window() const { return receives / 2; }
+  // What the target receives on a connection of `messages` messages.
+  uint64_t arrivals(uint64_t messages) const;
+  uint64_t replies(uint64_t messages) const;
+
+  vm::ControlMessage pack() const;
+  static Plan unpack(const vm::ControlMessage& message);
+  // Throws Failure when the numbers do not fit each other.
+  void check() const;
+};
+
+Op parseOp(const std::string& name);
+
+// Messages of the side channel.
+enum Talk : uint32_t { kPlan = 1, kReady, kRegion, kEnd };
+
+}  // namespace kiwarp::bench

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "client/target.h"
+
+#include "common/error.h"
+
+namespace kiwarp::bench {
+
+using vm::fail;
+
+constexpr vm::seconds kPatience(600);
+
+Target::Target(const Plan& plan, vm::Address address)
+    : plan_(plan),
+      listener_(events_.listen(address, 128)),
+      end_(listener_->verbs, plan, plan.receives) {}
+
+void Target::accept(vm::Control& control) {
+  const vm::Deadline deadline(kPatience);
+  uint64_t begun = 0, established = 0;
+  while (established < plan_.allConnections()) {
+    const std::optional<vm::CmEvent> event = events_.next(deadline);
+    if (!event) fail("%llu connections in time", static_cast<unsigned long long>(established));
+    if (event->type == RDMA_CM_EVENT_ESTABLISHED) {
+      ++established;
+    } else if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      end_.prepare(vm::CmId(event->id), begun++);
+      if (int error = vm::startAccept(event->id, {})) {
+        fail("rdma_accept: %s", vm::errnoName(error).c_str());
+      }
+    } else {
+      fail("%s", vm::describe(*event).c_str());
+    }
+  }
+  vm::ControlMessage region;
+  region.type = kRegion;
+  region.value[0] = reinterpret_cast<uintptr_t>(end_.region()->addr);
+  region.value[1] = end_.region()->rkey;
+  control.send(region);
+}
+
+void Target::take(uint64_t index, uint64_t expected) {
+  Lane& lane = end_.lane(index);
+  ++lane.arrived;
+  if (plan_.op == Op::kLatency) {
+    // The answer is what is waited for; there are receives enough meanwhile.
+    end_.postSend(index, static_cast<uint32_t>(plan_.size), lane.arrived % plan_.signal == 0);
+    end_.postReceives(index, 1);
+    return;
+  }
+  const uint64_t rest = lane.arrived % plan_.window();
+  if (rest == 0 || lane.arrived == expected) {
+    end_.postReceives(index, rest ? rest : plan_.window());
+    end_.postSend(index, 0, true);
+  }
+}
+
+void Target::serve(uint64_t messages) {
+  const uint64_t expected = plan_.arrivals(messages);
+  for (uint64_t i = 0; i < plan_.connections; ++i) end_.lane(i).arrived = 0;
+  uint64_t left = expected * plan_.connections;
+  while (left > 0) {
+    for (const ibv_wc& wc : end_.completions().wait()) {
+      if (wc.opcode != IBV_WC_RECV) continue;
+      take(indexOf(wc), expected);
+      --left;
+    }
+  }
+}
+
+}  // namespace kiwarp::bench

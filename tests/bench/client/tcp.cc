@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "client/tcp.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "common/error.h"
+
+namespace kiwarp::bench {
+
+using vm::Clock;
+using vm::fail;
+
+namespace {
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+TcpEnd::~TcpEnd() {
+  for (int fd : fds_) close(fd);
+}
+
+void TcpEnd::add(int fd) {
+  const int one = 1;
+  vm::checkErrno(fd < 0 ? -1 : 0, "socket");
+  fds_.push_back(fd);
+  vm::checkErrno(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), "TCP_NODELAY");
+}
+
+TcpEnd TcpEnd::connect(const Plan& plan, vm::Address address) {
+  TcpEnd end(plan);
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < plan.allConnections(); ++i) {
+    end.add(socket(address.family(), SOCK_STREAM, 0));
+    vm::checkErrno(::connect(end.fds_.back(), address.get(), address.length), "connect");
+  }
+  end.connect_seconds_ = secondsSince(start);
+  return end;
+}
+
+int TcpEnd::listen(vm::Address address) {
+  const int one = 1;
+  const int fd = socket(address.family(), SOCK_STREAM, 0);
+  vm::checkErrno(fd < 0 ? -1 : 0, "socket");
+  vm::checkErrno(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), "SO_REUSEADDR");
+  vm::checkErrno(bind(fd, address.get(), address.length), "bind");
+  vm::checkErrno(::listen(fd, 128), "listen");
+  return fd;
+}
+
+TcpEnd TcpEnd::accept(const Plan& plan, int listener) {
+  TcpEnd end(plan);
+  for (uint64_t i = 0; i < plan.allConnections(); ++i) {
+    end.add(::accept(listener, nullptr, nullptr));
+  }
+  close(listener);
+  return end;
+}
+
+void TcpEnd::writeAll(size_t length) {
+  for (size_t done = 0; done < length;) {
+    const ssize_t n = write(fds_[0], buffer_.data() + done, length - done);
+    if (n <= 0) fail("write: %s", vm::errnoName(errno).c_str());
+    done += static_cast<size_t>(n);
+  }
+}
+
+void TcpEnd::readAll(size_t length) {
+  while (length > 0) {
+    const ssize_t n = read(fds_[0], buffer_.data(), std::min(length, buffer_.size()));
+    if (n <= 0) fail("read: %s", n ? vm::errnoName(errno).c_str() : "the peer has gone");
+    length -= static_cast<size_t>(n);
+  }
+}
+
+double TcpEnd::run(uint64_t messages) {
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < messages; ++i) {
+    writeAll(plan_.size);
+    if (plan_.op == Op::kLatency) readAll(plan_.size);
+  }
+  if (plan_.op == Op::kSend) readAll(1);
+  return secondsSince(start);
+}
+
+void TcpEnd::serve(uint64_t messages) {
+  if (plan_.op == Op::kLatency) {
+    for (uint64_t i = 0; i < messages; ++i) {
+      readAll(plan_.size);
+      writeAll(plan_.size);
+    }
+  } else if (plan_.op == Op::kSend) {
+    readAll(messages * plan_.size);
+    writeAll(1);
+  }
+}
+
+}  // namespace kiwarp::bench
