@@ -1,0 +1,190 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# The guest's part of scripts/bench: does what the plan in $OUT/plan says, a script of the calls
+# below that scripts/bench has written. What a measurement printed is in $OUT/run/INDEX; a line
+# "done INDEX EXIT-CODE MILLISECONDS" tells of its end, "missing INDEX REASON" that there is none.
+# shellcheck source=../vm/lib.sh
+. "$(dirname "$0")/../vm/lib.sh"
+# shellcheck source=../vm/nvme.sh
+. "$(dirname "$0")/../vm/nvme.sh"
+
+PATIENCE=${BENCH_PATIENCE:-120}
+export DISK=/dev/nullb0
+port=18515
+net='' module='' broken='' profile=''
+
+# What an experiment prints is for its log; what the host reads goes to the script's own output.
+exec 3>&1
+
+# use_net MTU: a veth pair between the namespaces a and b; 65536 is lo's, between the processes of
+# one namespace, by an address of a dummy interface.
+use_net() {
+	leave_net
+	server_ns=a client_ns=b
+	if [ "$1" = 65536 ]; then
+		server_ns=- client_ns=-
+		ip link add va mtu 65535 type dummy || die "dummy"
+		ip addr add 10.1.0.1/24 dev va
+		ip link set va up
+		net=dummy
+	else
+		make_net "$1"
+		net=namespaces
+	fi
+}
+
+# use_wire MTU: the same for consumers in the kernel, which live in the first namespace.
+use_wire() {
+	leave_net
+	make_wire "$1"
+	server_ns=- client_ns=-
+	net=wire
+}
+
+leave_net() {
+	case $net in
+	namespaces) ip netns del a; ip netns del b; until_true 10 no_interface va ;;
+	dummy) ip link del va ;;
+	wire)
+		ip link del va
+		ip rule add pref 0 lookup local
+		ip -6 rule add pref 0 lookup local
+		ip rule flush
+		ip -6 rule flush
+		ip rule add pref 32766 lookup main
+		ip -6 rule add pref 32766 lookup main
+		;;
+	esac
+	net=''
+}
+
+no_interface() { [ ! -e "/sys/class/net/$1" ]; }
+
+# use_device TYPE MODULE PROVIDER [SETTING=VALUE...]: its module and a device at each end.
+use_device() {
+	local type=$1 setting dev
+	broken=''
+	load_file "$2" || { broken="insmod $2 failed"; return; }
+	module=$type
+	export RDMAV_DRIVERS=$3
+	add_device da "$server_ns" va
+	[ "$net" = dummy ] || add_device db "$client_ns" vb
+	shift 3
+	for setting in "$@"; do
+		for dev in /sys/class/infiniband/d[ab]; do
+			echo "${setting#*=}" >"$dev/settings/${setting%%=*}" || broken="no setting $setting"
+		done
+	done
+}
+
+add_device() { # NAME NS NETDEV
+	if ! link_add "$@" "$module" || ! until_true 10 active "$1"; then
+		broken="no device of type $module"
+	fi
+}
+
+leave_device() {
+	local name
+	for name in "${!jobs[@]}"; do stop "$name"; done
+	for name in da db; do
+		[ ! -e /sys/class/infiniband/$name ] || timeout 60 rdma link delete $name
+	done
+	[ -z "$module" ] || until_true 20 rmmod "$module" || note "rmmod $module failed"
+	module=''
+}
+
+# With "profile=PERIOD" in the plan: one sample in so many instructions, of all that runs.
+start_profile() {
+	[ -n "$profile" ] || return 0
+	echo 0 >/proc/sys/kernel/kptr_restrict
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
+	perf record -m 1024 -q -a -e cpu-clock -c "$profile" -o /dev/shm/perf.data -- \
+		sleep 100000 >"$LOGS/perf" 2>&1 &
+	perf_pid=$!
+	until_true 20 grep -q . /dev/shm/perf.data
+}
+
+end_profile() { # INDEX
+	[ -n "$profile" ] || return 0
+	kill -INT "$perf_pid"
+	wait "$perf_pid"
+	perf report --kallsyms=/proc/kallsyms -i /dev/shm/perf.data --stdio --no-children -n \
+		-s dso,sym -g none >"$OUT/run/$1.perf" 2>>"$LOGS/perf"
+}
+
+clock() { date +%s%N; }
+
+# finished INDEX CODE STARTED
+finished() { printf 'done %s %s %s\n' "$1" "$2" $((($(clock) - $3) / 1000000)) >&3; }
+
+# measure INDEX PORT-OF-SERVER SERVER... -- CLIENT...: @PORT@ and @LOG@ stand for a free port
+# and for a file of this measurement's own.
+measure() {
+	local index=$1 at rc=0 args=() word
+	shift
+	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
+	port=$((port + 4))
+	for word in "$@"; do
+		word=${word//@PORT@/$port}
+		args+=("${word//@LOG@/$OUT/run/$index}")
+	done
+	start_profile "$index"
+	at=$(clock)
+	pair "$index" $port "$server_ns" "$client_ns" "${args[@]}" >"$LOGS/pair" 2>&1 || rc=1
+	end_profile "$index"
+	cat "$log" >"$OUT/run/$index.out"
+	[ $rc = 0 ] || { cat "$LOGS/pair" >>"$OUT/run/$index.out"; }
+	finished "$index" $rc "$at"
+}
+
+# alone INDEX COMMAND...: without a server.
+alone() {
+	local index=$1 at rc=0
+	shift
+	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
+	start_profile "$index"
+	at=$(clock)
+	timeout -k 5 "$PATIENCE" "$@" >"$OUT/run/$index.out" 2>&1 </dev/null || rc=$?
+	end_profile "$index"
+	finished "$index" $rc "$at"
+}
+
+# use_disk TRANSPORT [OPTION...]: the kernel's target with a null block device, connected.
+use_disk() {
+	local transport=$1
+	shift
+	[ -z "$broken" ] || return
+	broken="no NVMe over Fabrics over $transport"
+	modprobe -a nvmet-tcp nvme-tcp nvmet-rdma nvme-rdma &&
+		modprobe null_blk gb=1 irqmode=0 nr_devices=1 || return
+	howto_block nvme target | sed "s/rdma/$transport/" | timeout 60 bash -eux -o pipefail \
+		>"$LOGS/target" 2>&1 || return
+	timeout 60 nvme connect -t "$transport" -a "$TARGET" -s "$PORT" -n "$NQN" -i 1 "$@" \
+		>"$LOGS/connect" 2>&1 || return
+	until_true 20 have_disk || return
+	broken=''
+}
+
+leave_disk() {
+	timeout 60 nvme disconnect -n "$NQN" >"$LOGS/disconnect" 2>&1
+	until_true 20 no_ctrl
+	howto nvme target-down >"$LOGS/target-down" 2>&1
+	broken=''
+}
+
+# disk INDEX PATTERN SIZE DEPTH COUNT: fio on it.
+disk() {
+	alone "$1" fio --name=bench --filename="$(nvme_disk)" --direct=1 --thread --ioengine=libaio \
+		--rw="$2" --bs="$3" --iodepth="$4" --number_ios="$5" --norandommap --randrepeat=1 \
+		--output-format=json
+}
+
+mkdir -p "$OUT/run"
+ulimit -n 65536
+# shellcheck source=/dev/null
+. "$OUT/plan"
+leave_device
+leave_net
+echo finished >&3

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""What scripts/bench does: choose, build, measure, show, keep, judge."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from . import profile, report
+from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_here,
+                      build_revision, output_of, say)
+from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
+from .results import TOLERANCE, Result, Results, differences, failures
+from .rows import BY_NAME, ROWS
+
+BUILD = TOP / "build"
+OUT = BUILD / "bench"
+ROUNDS = 5
+
+
+def parse(arguments: list[str], about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=about,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="the rows for every day, MTU 1500, cost bench")
+    add("--smoke", action="store_true", help="one row of each kind, a few messages: that it works; prints TAP")
+    add("--only", default="*", metavar="PATTERN", help="rows that match, of several, with commas")
+    add("--mtu", default="", metavar="N[,N]", help="of 1500, 9000, 65536")
+    add("--variant", default="", metavar="NAME[,NAME]", help="these columns only")
+    add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
+    add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
+        f"a row of the quick subset that is worse by more than {TOLERANCE:.0%} is a failure")
+    add("--profile", default="", metavar="ROW", help="where the instructions of a row go")
+    add("--list", action="store_true", help="the rows")
+    add("--report", default="", metavar="JSON", help="the report of an earlier run again")
+    add("--document", default="", metavar="JSON", help="its tables into Documentation/performance")
+    return parser.parse_args(arguments)
+
+
+class Progress:
+    """A line for each measurement, as it ends."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.begun = self.last = time.monotonic()
+
+    def show(self, done: int, job: Job, result: Result, value: float | None) -> None:
+        now = time.monotonic()
+        took = now - self.last
+        result.seconds += round(took, 1)
+        self.last = now
+        figure = result.missing if value is None else f"{report.number(value)} {job.row.unit}"
+        say(f"[{done:3}/{self.total} {now - self.begun:5.0f} s] {job.bench} {job.mtu:5} "
+            f"{job.row.name:24} {job.variant:13} {figure} ({took:.1f} s)")
+
+
+def measure(bench: Bench, todo: list[Job], results: Results, extra: dict, out: Path) -> bool:
+    """Adds to results; False if a machine had something to complain of."""
+    say(f"{bench.name} bench: {len(todo)} measurements")
+    runner = Runner(bench, out / bench.name, extra)
+    results.results += runner.run(todo, Progress(len(todo)).show)
+    for complaint in runner.complaints:
+        say(complaint)
+    return not runner.complaints
+
+
+def meta(kind: str, begun: float) -> dict[str, object]:
+    changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"])
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")), platform.machine())
+    return {"run": kind, "revision": output_of(["git", "rev-parse", "--short=12", "HEAD"])
+            + (" and changes" if changed else ""),
+            "date": time.strftime("%Y-%m-%d"), "kernel":
+            output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"]), "host": cpu,
+            "duration": f"{time.time() - begun:.0f} s"}
+
+
+def tap(results: Results) -> str:
+    """A fact for each measurement: it gave a figure. What the figure is, is not judged."""
+    lines = []
+    for n, r in enumerate(results.results, 1):
+        good = r.value is not None and r.value > 0 and not r.missing
+        lines.append(f"{'ok' if good else 'not ok'} {n} - {r.row}, {r.variant}"
+                     + (f": {r.missing}" if r.missing else ""))
+    return "\n".join(lines + [f"1..{len(lines)}"])
+
+
+def keep(results: Results, name: str, text: str) -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / f"{name}.json").write_text(results.dump())
+    (OUT / f"{name}.md").write_text(text)
+    (OUT / f"{name}.html").write_text(report.html(results, text))
+    print(tap(results) if name == "smoke" else text)
+    say(f"{OUT}/{name}.html, .md and .json")
+
+
+def compare(args: argparse.Namespace) -> int:
+    begun = time.time()
+    head = build_here(BUILD)
+    base, commit = build_revision(args.compare)
+    rows = select(args.only, True, False)
+    todo = jobs(rows, "cost", [1500], lambda row: ("base", "head"))
+    results = Results()
+    well = measure(CostBench(BUILD), todo, results, {"base": base, "head": head}, OUT / "compare")
+    results.meta = {**meta("compare", begun), "base": commit[:12]}
+    keep(results, "compare", report.comparison(results))
+    worse = [d for d in differences(results) if d.regressed]
+    for d in worse:
+        say(f"worse by more than {TOLERANCE:.0%}: {d.row.name} "
+            f"({report.number(d.base)} -> {report.number(d.head)} {d.row.unit})")
+    return 0 if well and not worse else 1
+
+
+def run(args: argparse.Namespace) -> int:
+    begun = time.time()
+    kind = "smoke" if args.smoke else "quick" if args.quick else "full"
+    small = args.smoke or args.quick
+    rows = select(args.only, args.quick, args.smoke)
+    wanted = args.variant.split(",") if args.variant else None
+    usual = usual_variants(args.quick, args.smoke)
+
+    def variants(row):
+        return [v for v in (row.variants if wanted else usual(row)) if not wanted or v in wanted]
+
+    mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500] if small else [1500, 9000, 65536]
+    build_here(BUILD)
+    results, well = Results(), True
+    for name in [args.bench] if args.bench else ["cost"] if small else ["cost", "native"]:
+        native = name == "native"
+        factor = SMOKE_FACTOR if args.smoke else NATIVE_FACTOR if native else 1.0
+        rounds = ROUNDS if native and not args.smoke else 1
+        todo = jobs(rows, name, mtus, variants, rounds, factor)
+        if todo:
+            bench = NativeBench(BUILD) if native else CostBench(BUILD)
+            well = measure(bench, todo, results, {}, OUT / kind) and well
+    if not results.results:
+        raise Failed("no row matches (--list shows them)")
+    results.meta = meta(kind, begun)
+    keep(results, kind, report.markdown(results))
+    for r in failures(results):
+        say(f"not measured: {r.bench} {r.row}, MTU {r.mtu}, {r.variant}: {r.missing}")
+    return 0 if well and not failures(results) else 1
+
+
+def show_rows() -> None:
+    for row in ROWS:
+        marks = " ".join(m for m in ("quick", "smoke", "native") if getattr(row, m))
+        print(f"{row.name:26} {row.title}, {row.unit}" + (f"  [{marks}]" if marks else ""))
+
+
+def document(path: str) -> int:
+    """The tables of a page from a run's JSON."""
+    results = Results.load(Path(path).read_text())
+    to = TOP / "Documentation" / "performance"
+    to.mkdir(exist_ok=True)
+    (to / "tables.md").write_text("# Measured\n\nWritten by `scripts/bench --document`; see "
+                                  "[performance](../performance.md) for what it means.\n\n"
+                                  + report.markdown(results))
+    for i, plot in enumerate(report.plots(results)):
+        (to / f"plot-{i + 1}.svg").write_text(plot)
+    return 0
+
+
+def main(arguments: list[str], about: str) -> int:
+    args = parse(arguments, about)
+    try:
+        if args.list:
+            show_rows()
+            return 0
+        if args.document:
+            return document(args.document)
+        if args.report:
+            results = Results.load(Path(args.report).read_text())
+            keep(results, Path(args.report).stem, report.markdown(results))
+            return 0
+        subprocess.run([TOP / "scripts" / "setup"], check=True)
+        if args.profile:
+            if args.profile not in BY_NAME:
+                raise Failed(f"no row {args.profile} (--list shows them)")
+            build_here(BUILD)
+            return profile.run(BY_NAME[args.profile], args, BUILD)
+        return compare(args) if args.compare else run(args)
+    except Failed as failed:
+        say(f"bench: {failed}")
+        return 2
+    except KeyboardInterrupt:
+        return 130

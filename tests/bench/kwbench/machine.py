@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""Builds what is measured, and boots the machines in which it is: the cost bench and native speed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Iterable, Iterator
+
+from .plan import Build, Job, script, variant_of
+from .results import Result
+
+TOP = Path(__file__).resolve().parents[3]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kiwarp"
+
+
+class Failed(Exception):
+    """What ends a run; its text is for the user."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def output_of(command: list[str | Path], cwd: Path = TOP) -> str:
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, command))} failed")
+    return done.stdout.strip()
+
+
+def make(top: Path, log: Path, *arguments: str) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as out:
+        done = subprocess.run(["make", "-C", top, *arguments], stdout=out, stderr=out, check=False)
+    if done.returncode:
+        say("".join(log.read_text(errors="replace").splitlines(True)[-30:]))
+        raise Failed(f"the build failed: {log}")
+
+
+def build_here(build: Path) -> Build:
+    make(TOP, build / "bench" / "make.log", "bench")
+    return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
+
+
+def build_revision(revision: str) -> tuple[Build, str]:
+    """Module and provider of another revision, built once, outside the tree."""
+    commit = output_of(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"])
+    kernel = output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"])
+    kept = CACHE / f"rev-{commit[:16]}-{kernel}"
+    if not (kept / "kiwarp.ko").exists():
+        say(f"Building {revision} ({commit[:12]})")
+        tree = CACHE / f"{kept.name}.{os.getpid()}"
+        try:
+            output_of(["git", "worktree", "add", "-q", "--detach", tree, commit])
+            make(tree, CACHE / f"{kept.name}.log", "all")
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(tree / "build" / "libkiwarp-rdmav34.so", kept)
+            shutil.copy(tree / "build" / "kiwarp.ko", kept)
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=TOP, check=False)
+    return Build(str(kept / "kiwarp.ko"), str(kept / "libkiwarp")), commit
+
+
+class CostBench:
+    """A guest whose one CPU's clock counts instructions."""
+
+    name = "cost"
+
+    def __init__(self, build: Path) -> None:
+        self.build = build
+
+    def builds(self, names: Iterable[str], extra: dict[str, Build]) -> dict[str, Build]:
+        found = dict(extra)
+        for name in names:
+            variant = variant_of(name)
+            if variant.siw is not None:
+                found[name] = Build(output_of([TOP / "scripts" / "siw", *variant.siw.split()]))
+            elif variant.type and name not in found:
+                found[name] = Build(str(self.build / "kiwarp.ko"), str(self.build / "libkiwarp"))
+        return found
+
+    def command(self, out: Path, memory: int, append: str = "") -> list[str]:
+        command = [str(TOP / "scripts" / "guest"), "--quiet", "--icount", "--timeout", "7200",
+                   "--mem", str(memory), "--out", str(out)]
+        return command + (["--append", append] if append else []) + [str(TOP / "tests/bench/guest.sh")]
+
+
+class NativeBench:
+    """User-Mode Linux: a kernel that is a process, at the speed of this machine."""
+
+    name = "native"
+
+    def __init__(self, build: Path) -> None:
+        self.build = build / "bench" / "uml"
+        self.uml = Path(output_of([TOP / "scripts/uml", TOP / "tests/bench/uml.config"]))
+
+    def builds(self, names: Iterable[str], extra: dict[str, Build]) -> dict[str, Build]:
+        found: dict[str, Build] = dict(extra)
+        self.build.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            variant = variant_of(name)
+            if variant.siw is not None:
+                found[name] = Build(output_of([TOP / "scripts/siw", *variant.siw.split(),
+                                               "--uml", self.uml]))
+            elif variant.type and name not in found:
+                make(TOP, self.build / "make.log", "module", f"KDIR={self.uml}", "ARCH=um",
+                     f"BUILD={self.build}")
+                found[name] = Build(str(self.build / "kiwarp.ko"), str(TOP / "build/libkiwarp"))
+        return found
+
+    def command(self, out: Path, memory: int, append: str = "") -> list[str]:
+        return ["timeout", "-k", "5", "7200", str(self.uml / "linux"), f"mem={memory}M",
+                "rootfstype=hostfs", "rootflags=/", "ro", f"init={TOP}/tests/bench/uml-init",
+                "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1", "null_blk.irqmode=0", f"BENCH_TOP={TOP}",
+                f"BENCH_UML={self.uml}", f"BENCH_OUT={out}", *append.split()]
+
+
+Bench = CostBench | NativeBench
+
+
+def follow(process: subprocess.Popen[bytes], path: Path) -> Iterator[str]:
+    """The lines of a file that a process writes, until it has ended."""
+    at, rest = 0, ""
+    while True:
+        ended = process.poll() is not None
+        if path.exists():
+            with path.open(errors="replace") as file:
+                file.seek(at)
+                rest += file.read()
+                at = file.tell()
+        *whole, rest = rest.split("\n")
+        yield from whole
+        if ended:
+            return
+        time.sleep(0.2)
+
+
+def why(text: str) -> str:
+    """The last thing a failed measurement said, in one line."""
+    said = [line.strip("# \t") for line in text.splitlines() if line.strip("# \t")]
+    telling = [line for line in said if "failed" in line or "rror" in line or "not ok" in line]
+    return (telling or said or ["it said nothing"])[-1][:160]
+
+
+class Runner:
+    """Does jobs in as many boots as it takes, and keeps their results."""
+
+    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], append: str = "",
+                 prologue: str = "") -> None:
+        self.bench, self.out, self.extra = bench, out, extra
+        self.append, self.prologue = append, prologue
+        self.results: dict[tuple[str, int, str], Result] = {}
+        self.complaints: list[str] = []
+        self.done = 0
+
+    def run(self, jobs: list[Job], show: Callable[[int, Job, Result, float | None], None]) -> list[Result]:
+        builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
+        todo = list(enumerate(jobs))
+        for _, job in todo:
+            self.results.setdefault((job.row.name, job.mtu, job.variant),
+                                    Result(self.bench.name, job.row.name, job.mtu, job.variant))
+        while todo:
+            left = self._boot(todo, builds, show)
+            if left:
+                # What was being done when the machine died is to blame; the rest gets another.
+                index, job = left.pop(0)
+                self._missing(index, job, "the machine died or timed out", show)
+            todo = left
+        return list(self.results.values())
+
+    def _missing(self, index: int, job: Job, reason: str, show: Callable[..., None]) -> None:
+        result = self.results[job.row.name, job.mtu, job.variant]
+        result.missing = reason
+        self.done += 1
+        show(self.done, job, result, None)
+
+    def _boot(self, todo: list[tuple[int, Job]], builds: dict[str, Build],
+              show: Callable[..., None]) -> list[tuple[int, Job]]:
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+        (self.out / "plan").write_text(self.prologue + script(todo, builds))
+        memory = max(job.row.memory for _, job in todo)
+        waiting = dict(todo)
+        with (self.out / "machine.log").open("wb") as log:
+            process = subprocess.Popen(self.bench.command(self.out, memory, self.append),
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                finished = self._listen(process, waiting, show)
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+        if process.returncode == 126:
+            self.complaints.append((self.out / "machine.log").read_text(errors="replace"))
+        if finished or not waiting:
+            for index, job in list(waiting.items()):
+                self._missing(index, job, "the guest left it out", show)
+            return []
+        if len(waiting) == len(todo):
+            say((self.out / "machine.log").read_text(errors="replace")[-3000:])
+        return list(waiting.items())
+
+    def _listen(self, process: subprocess.Popen[bytes], waiting: dict[int, Job],
+                show: Callable[..., None]) -> bool:
+        finished = False
+        for line in follow(process, self.out / "script.log"):
+            words = line.split(maxsplit=3)
+            if line == "finished":
+                finished = True
+            if len(words) < 3 or words[0] not in ("done", "missing"):
+                continue
+            job = waiting.pop(int(words[1]), None)
+            if job is None:
+                continue
+            if words[0] == "missing":
+                self._missing(int(words[1]), job, " ".join(words[2:]), show)
+            else:
+                self._take(int(words[1]), job, int(words[2]), show)
+        return finished
+
+    def _take(self, index: int, job: Job, code: int, show: Callable[..., None]) -> None:
+        result = self.results[job.row.name, job.mtu, job.variant]
+        text = (self.out / "run" / f"{index}.out").read_text(errors="replace")
+        value = job.tool.value(text) if code == 0 else None
+        if value is None:
+            self._missing(index, job, f"exit code {code}: {why(text)}", show)
+            return
+        result.samples.append(value)
+        self.done += 1
+        show(self.done, job, result, value)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""From rows to what the guest does: which measurements there are, in which order."""
+
+from __future__ import annotations
+
+import fnmatch
+import shlex
+from dataclasses import dataclass
+from typing import Callable, Iterable
+
+from .rows import QUICK_LEFT_OUT, ROWS, VARIANTS, Row, Variant
+from .tools import Tool
+
+# Native speed is some dozen times that of the cost bench's clock: a run must last.
+NATIVE_FACTOR = 8.0
+SMOKE_FACTOR = 0.02
+
+
+@dataclass(frozen=True)
+class Build:
+    """A device type's module and, for Kiwarp, the provider."""
+
+    module: str
+    provider: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement: a row, on whom, at which MTU; the round, when there are several."""
+
+    bench: str
+    row: Row
+    mtu: int
+    variant: str
+    tool: Tool
+    round: int = 0
+
+
+def select(pattern: str, quick: bool, smoke: bool) -> list[Row]:
+    rows = [r for r in ROWS if any(fnmatch.fnmatch(r.name, p) for p in pattern.split(","))]
+    if smoke:
+        return [r for r in rows if r.smoke]
+    return [r for r in rows if r.quick] if quick else rows
+
+
+def _tool(row: Row, variant: str, factor: float) -> Tool | None:
+    tool = row.plain if variant.startswith("tcp") else row.tool
+    return tool.scaled(factor) if tool and factor != 1 else tool
+
+
+def jobs(rows: Iterable[Row], bench: str, mtus: Iterable[int], variants: Callable[[Row], Iterable[str]],
+         rounds: int = 1, factor: float = 1.0) -> list[Job]:
+    """In the order in which the guest does them: each MTU, net, round and variant by itself."""
+    chosen = [r for r in rows if bench == "cost" or r.native]
+    order = [*VARIANTS, "base", "head"]
+    found = []
+    for mtu in mtus:
+        for disk in (False, True):
+            for number in range(rounds):
+                for variant in order:
+                    for row in chosen:
+                        if (row.disk != disk or mtu not in row.mtus or variant not in variants(row)):
+                            continue
+                        tool = _tool(row, variant, factor)
+                        if tool:
+                            found.append(Job(bench, row, mtu, variant, tool, number))
+    return found
+
+
+def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:
+    def chosen(row: Row) -> Iterable[str]:
+        if smoke:
+            return ("tcp", "kiwarp")
+        if quick:
+            return [v for v in row.variants if v not in QUICK_LEFT_OUT
+                    and not (row.disk and v in ("kiwarp-nocrc", "siw-gso"))]
+        return row.variants
+    return chosen
+
+
+def variant_of(name: str) -> Variant:
+    return VARIANTS["kiwarp" if name in ("base", "head") else name]
+
+
+def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:
+    """The guest's plan: a shell script of the calls of guest.sh. Each job has its index."""
+    lines: list[str] = []
+    at: tuple[object, ...] = ()
+    net: tuple[object, ...] = ()
+    device = disk = False
+
+    def leave() -> None:
+        if disk:
+            lines.append("leave_disk")
+        if device:
+            lines.append("leave_device")
+
+    for index, job in todo:
+        here = (job.mtu, job.row.disk, job.variant, job.round)
+        if here != at:
+            leave()
+            device = disk = False
+            if here[:2] != net:
+                lines.append(f"{'use_wire' if job.row.disk else 'use_net'} {job.mtu}")
+                net = here[:2]
+            variant = variant_of(job.variant)
+            if variant.type:
+                build = builds[job.variant]
+                lines.append(shlex.join(["use_device", variant.type, build.module, build.provider,
+                                         *variant.settings]))
+                device = True
+            if job.row.disk:
+                transport = "rdma" if variant.type else "tcp"
+                lines.append(shlex.join(["use_disk", transport, *variant.nvme]))
+                disk = True
+            at = here
+        lines.append(job.tool.script(index, job.variant.startswith("tcp")))
+    leave()
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The table: what is measured, how, on whom, and what is to be reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .tools import Client, Disk, Iperf3, Perftest, Tool
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    title: str
+    type: str  # of the RDMA device; "" for none
+    settings: tuple[str, ...] = ()
+    siw: str | None = None  # the options of scripts/siw
+    nvme: tuple[str, ...] = ()  # more options of nvme connect
+
+
+VARIANTS = {
+    v.name: v
+    for v in (
+        Variant("tcp", "plain TCP", ""),
+        Variant("tcp-digest", "TCP, digests", "", nvme=("--hdr-digest", "--data-digest")),
+        Variant("kiwarp", "Kiwarp", "kiwarp"),
+        Variant("kiwarp-nocrc", "Kiwarp, CRC off", "kiwarp", settings=("crc=0",)),
+        Variant("siw-gso", "siw, GSO, CRC off", "siw", siw="--gso"),
+        Variant("siw", "siw as shipped", "siw", siw=""),
+        Variant("siw-crc", "siw, CRC on", "siw", siw="--crc"),
+    )
+}
+KIWARP = ("kiwarp", "kiwarp-nocrc")
+SIW = ("siw-gso", "siw", "siw-crc")
+VERBS = ("tcp", *KIWARP, *SIW)
+NVME = ("tcp", "tcp-digest", *KIWARP, *SIW)
+BEST = ("tcp", *KIWARP, "siw-gso")
+
+
+@dataclass(frozen=True)
+class Target:
+    """variant's figure against factor x (the figure of "of" in "row") + plus."""
+
+    variant: str
+    factor: float
+    of: str = "tcp"  # a variant; "same": the variant itself; "": 1
+    row: str = ""  # the row itself
+    plus: float = 0
+    mtus: tuple[int, ...] = ()  # all
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    title: str
+    unit: str
+    tool: Tool
+    plain: Tool | None = None  # the same over plain TCP
+    plain_row: str = ""  # or the row whose TCP figure is this one's measure, too
+    higher: bool = True  # is better
+    group: str = "main"
+    variants: tuple[str, ...] = VERBS
+    mtus: tuple[int, ...] = (1500, 9000, 65536)
+    quick: bool = False
+    smoke: bool = False
+    native: bool = False
+    targets: tuple[Target, ...] = ()
+    curve: tuple[str, float] | None = None  # the plot that it is a point of, and where
+    memory: int = 2048  # MiB that the guest needs
+
+    @property
+    def disk(self) -> bool:
+        return isinstance(self.tool, Disk)
+
+
+def near_tcp(*pairs: tuple[int, float]) -> tuple[Target, ...]:
+    """So near to plain TCP at these MTUs; with CRC off 0.8."""
+    return (*(Target("kiwarp", factor, mtus=(mtu,)) for mtu, factor in pairs),
+            Target("kiwarp-nocrc", 0.8))
+
+
+MAIN = (
+    Row("send-64k", "send 64 KiB", "MiB/s", Perftest("ib_send_bw", 65536, 481, 3), Iperf3(200),
+        quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7))),
+    Row("write-64k", "write 64 KiB", "MiB/s", Client("write", 65536, 480, options="--depth 64"),
+        plain_row="send-64k", quick=True, smoke=True, native=True,
+        targets=near_tcp((1500, 0.6), (9000, 0.7))),
+    Row("read-64k", "read 64 KiB", "MiB/s",
+        Client("read", 65536, 480, options="--depth 16 --signal 4"), plain_row="send-64k",
+        quick=True, smoke=True, native=True,
+        targets=tuple(Target(v, 0.9, "same", "write-64k") for v in KIWARP)),
+    Row("send-4k", "send 4 KiB", "MiB/s", Perftest("ib_send_bw", 4096, 2001, 3),
+        Client("send", 4096, 8000), quick=True, native=True, targets=(Target("kiwarp", 0.8),)),
+    Row("send-64-list", "send 64 B, lists of 16", "messages/s",
+        Client("send", 64, 8000, "messages_per_s", list=16), quick=True, smoke=True, native=True,
+        mtus=(1500, 9000), targets=(Target("kiwarp", 150e3, ""),)),
+    Row("send-64", "send 64 B, one by one", "messages/s",
+        Client("send", 64, 4000, "messages_per_s"), quick=True, native=True, mtus=(1500, 9000),
+        targets=(Target("kiwarp", 80e3, ""),)),
+    Row("latency-64", "latency, send 64 B", "us", Perftest("ib_send_lat", 64, 500, 5),
+        Client("latency", 64, 1000, "latency_us"), higher=False, quick=True, smoke=True, native=True,
+        targets=(Target("kiwarp", 1.0),)),
+    Row("latency-4k", "latency, send 4 KiB", "us", Perftest("ib_send_lat", 4096, 300, 5),
+        Client("latency", 4096, 1000, "latency_us"), higher=False, quick=True, native=True,
+        targets=(Target("kiwarp", 1.3),)),
+)
+
+
+def _disk(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
+    return Row(name, title, unit, disk, disk, group="nvme", variants=NVME, mtus=(1500, 9000),
+               native=True, targets=(Target("kiwarp", 1.2), Target("kiwarp", 1.5, "tcp-digest")),
+               **more)
+
+
+DISKS = (
+    _disk("nvme-read-4k-1", "random read 4 KiB, depth 1", "IOPS",
+          Disk("randread", "4k", 1, 3000, "iops"), quick=True, smoke=True),
+    _disk("nvme-read-4k-8", "random read 4 KiB, depth 8", "IOPS",
+          Disk("randread", "4k", 8, 3000, "iops"), quick=True),
+    _disk("nvme-read-128k", "read 128 KiB, depth 4", "MB/s",
+          Disk("read", "128k", 4, 400, "bw_bytes"), quick=True),
+    _disk("nvme-write-128k", "write 128 KiB, depth 4", "MB/s",
+          Disk("write", "128k", 4, 400, "bw_bytes"), quick=True),
+)
+
+SIZES = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
+
+
+def size_name(size: int) -> str:
+    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 2**20 else "1 MiB"
+
+
+def _by_size(op: str, variants: tuple[str, ...]) -> tuple[Row, ...]:
+    rows = []
+    for size in SIZES:
+        count = min(2000, max(32, (24 << 20) // size))
+        options = "--depth 16 --signal 4" if op == "read" else "--depth 64"
+        tool = Client(op, size, count, options=options)
+        rows.append(Row(f"{op}-by-size-{size}", f"{op} {size_name(size)}", "MiB/s", tool,
+                        tool if "tcp" in variants else None, group=f"{op} by size",
+                        variants=variants, curve=(f"{op} by size", size)))
+    return tuple(rows)
+
+
+def _by_connections() -> tuple[Row, ...]:
+    rows = []
+    for n in (1, 2, 4, 8, 16, 64):
+        tool = Client("send", 65536, 960 // n, options=f"--connections {n} --depth 32 --receives 64")
+        # What one connection moves, all together are to move, but for the measure's grain.
+        targets = tuple(Target(v, 0.97, "same", "send-by-connections-1") for v in KIWARP)
+        rows.append(Row(f"send-by-connections-{n}", f"send 64 KiB, {n} connections", "MiB/s", tool,
+                        group="connections", variants=(*KIWARP, "siw-gso"),
+                        targets=targets if n > 1 else (), mtus=(1500, 9000),
+                        curve=("connections", n)))
+    return tuple(rows)
+
+
+def _by_idle() -> tuple[Row, ...]:
+    rows = []
+    for n in (10, 1000, 10000):
+        many = n if n < 10000 else 9999
+        tool = Client("latency", 64, 400, "latency_us", f"--idle {many}")
+        rows.append(Row(f"idle-{n}-latency", f"latency 64 B beside {n} idle connections", "us",
+                        tool, higher=False, group="idle", variants=("kiwarp",), mtus=(1500,),
+                        targets=(Target("kiwarp", 1.03, "same", "idle-10-latency"),)
+                        if n > 10 else (), curve=("idle connections", n)))
+        if n == 10:
+            continue
+        tool = Client("idle", 64, 1, "memory", f"--idle {many}")
+        rows.append(Row(f"idle-{n}-memory", f"memory of one of {n} idle connections, one end",
+                        "octets", tool, tool, higher=False, group="idle",
+                        variants=("tcp", "kiwarp", "siw"), mtus=(1500,),
+                        targets=(Target("kiwarp", 1.0, plus=16384),)))
+    tool = Client("idle", 64, 1, "connect_us", "--idle 199")
+    rows.append(Row("connect", "one connection made and ready", "us", tool, tool, higher=False,
+                    group="idle", variants=("tcp", "kiwarp", "siw"), mtus=(1500,), quick=False))
+    for n in (10, 1000, 100000):
+        tool = Client("latency", 64, 400, "latency_us", f"--regions {n}")
+        rows.append(Row(f"regions-{n}-latency", f"latency 64 B beside {n} memory regions", "us",
+                        tool, higher=False, group="idle", variants=("kiwarp",), mtus=(1500,),
+                        targets=(Target("kiwarp", 1.03, "same", "regions-10-latency"),)
+                        if n > 10 else (), curve=("memory regions", n)))
+    return tuple(rows)
+
+
+ROWS: tuple[Row, ...] = (*MAIN, *DISKS, *_by_size("send", BEST),
+                         *_by_size("write", (*KIWARP, "siw-gso")),
+                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle())
+BY_NAME = {row.name: row for row in ROWS}
+# Left out of the subset for every day: who is not the best of his kind takes the most time.
+QUICK_LEFT_OUT = ("siw-crc",)

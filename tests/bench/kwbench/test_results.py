@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The arithmetic of reports and comparisons."""
+
+import unittest
+
+from kwbench import profile, report
+from kwbench.plan import Build, Job, jobs, script, select, usual_variants
+from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
+from kwbench.rows import BY_NAME, ROWS, VARIANTS
+from kwbench.tools import Client, Disk, Iperf3, Perftest
+
+
+def results(*figures):
+    """(row, variant, value...) at MTU 1500 on the cost bench."""
+    return Results({}, [Result("cost", row, 1500, variant, [v for v in values if v is not None],
+                               "it hung" if None in values else "")
+                        for row, variant, *values in figures])
+
+
+class Arithmetic(unittest.TestCase):
+    def test_better_is_above_one_whatever_is_counted(self):
+        self.assertEqual(better(BY_NAME["send-64k"], 200.0, 100.0), 2.0)
+        self.assertEqual(better(BY_NAME["latency-64"], 10.0, 20.0), 2.0)
+
+    def test_better_of_nothing_is_nothing(self):
+        for value, than in ((None, 1.0), (1.0, None), (1.0, 0.0), (-1.0, 1.0)):
+            self.assertIsNone(better(BY_NAME["send-64k"], value, than))
+
+    def test_the_value_is_the_median_and_the_spread_the_furthest(self):
+        result = Result("native", "send-64k", 1500, "siw", [10.0, 30.0, 11.0, 9.0, 10.0])
+        self.assertEqual(result.value, 10.0)
+        self.assertEqual(result.spread, 2.0)
+        self.assertEqual(Result("cost", "send-64k", 1500, "siw", [10.0]).spread, 0.0)
+        self.assertIsNone(Result("cost", "send-64k", 1500, "siw").value)
+
+    def test_the_best_siw_is_the_highest_or_the_lowest(self):
+        some = results(("send-64k", "siw", 40.0), ("send-64k", "siw-gso", 140.0),
+                       ("latency-64", "siw", 21.0), ("latency-64", "siw-crc", 24.0))
+        self.assertEqual(best_siw(some, "cost", BY_NAME["send-64k"], 1500), 140.0)
+        self.assertEqual(best_siw(some, "cost", BY_NAME["latency-64"], 1500), 21.0)
+        self.assertIsNone(best_siw(some, "cost", BY_NAME["send-4k"], 1500))
+
+    def test_json_keeps_everything(self):
+        some = results(("send-64k", "siw", 40.5, 41.0), ("send-64k", "kiwarp", None))
+        again = Results.load(some.dump())
+        self.assertEqual(again.results, some.results)
+
+    def test_only_kiwarps_own_missing_rows_are_failures(self):
+        some = results(("send-64k", "siw", None), ("send-64k", "kiwarp", None),
+                       ("send-64k", "head", None), ("send-64k", "tcp", None),
+                       ("send-4k", "kiwarp", 1.0))
+        self.assertEqual([r.variant for r in failures(some)], ["kiwarp", "head"])
+
+
+class Targets(unittest.TestCase):
+    def met(self, row, *figures):
+        return [j.met for j in judge(results(*figures), "cost", BY_NAME[row], 1500)]
+
+    def test_a_share_of_tcp(self):
+        self.assertEqual(self.met("send-64k", ("send-64k", "tcp", 1000.0),
+                                  ("send-64k", "kiwarp", 600.0),
+                                  ("send-64k", "kiwarp-nocrc", 799.0)), [True, False])
+
+    def test_the_tcp_figure_of_another_row(self):
+        self.assertEqual(self.met("write-64k", ("send-64k", "tcp", 1000.0),
+                                  ("write-64k", "kiwarp", 590.0)), [False])
+
+    def test_a_share_of_its_own_other_row(self):
+        self.assertEqual(self.met("read-64k", ("write-64k", "kiwarp", 100.0),
+                                  ("read-64k", "kiwarp", 90.0)), [True])
+
+    def test_a_number(self):
+        self.assertEqual(self.met("send-64", ("send-64", "kiwarp", 79999.0)), [False])
+        self.assertEqual(self.met("send-64", ("send-64", "kiwarp", 80000.0)), [True])
+
+    def test_lower_is_better(self):
+        self.assertEqual(self.met("latency-4k", ("latency-4k", "tcp", 20.0),
+                                  ("latency-4k", "kiwarp", 26.0)), [True])
+        self.assertEqual(self.met("latency-64", ("latency-64", "tcp", 15.0),
+                                  ("latency-64", "kiwarp", 15.1)), [False])
+
+    def test_so_much_more(self):
+        self.assertEqual(self.met("idle-1000-memory", ("idle-1000-memory", "tcp", 4000.0),
+                                  ("idle-1000-memory", "kiwarp", 20385.0)), [False])
+
+    def test_without_the_reference_nobody_knows(self):
+        self.assertEqual(self.met("send-4k", ("send-4k", "kiwarp", 1.0)), [None])
+        self.assertEqual(self.met("send-4k", ("send-4k", "tcp", 1.0), ("send-4k", "kiwarp", None)),
+                         [None])
+
+    def test_every_target_names_what_there_is(self):
+        for row in ROWS:
+            for target in row.targets:
+                self.assertIn(target.variant, row.variants)
+                self.assertIn(target.of, (*VARIANTS, "same", ""))
+                self.assertTrue(not target.row or target.row in BY_NAME)
+
+
+class Comparison(unittest.TestCase):
+    def regressed(self, row, base, head):
+        difference, = differences(results((row, "base", base), (row, "head", head)))
+        return difference.regressed
+
+    def test_three_percent_are_allowed(self):
+        self.assertFalse(self.regressed("send-64k", 100.0, 97.1))
+        self.assertTrue(self.regressed("send-64k", 100.0, 96.9))
+        self.assertFalse(self.regressed("send-64k", 100.0, 150.0))
+
+    def test_of_latencies_too(self):
+        self.assertFalse(self.regressed("latency-64", 100.0, 103.0))
+        self.assertTrue(self.regressed("latency-64", 100.0, 103.2))
+        self.assertFalse(self.regressed("latency-64", 100.0, 50.0))
+
+    def test_no_figure_is_a_regression(self):
+        self.assertTrue(self.regressed("send-64k", 100.0, None))
+
+    def test_the_table_names_it(self):
+        some = results(("send-64k", "base", 100.0), ("send-64k", "head", 90.0))
+        self.assertIn("| -10.0 % | **regressed** |", report.comparison(some))
+
+
+class Outputs(unittest.TestCase):
+    def test_each_tool_finds_its_figure(self):
+        table = " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]\n" \
+                " 65536      481              140.10             136.25              0.0021\n"
+        self.assertEqual(Perftest("ib_send_bw", 65536, 481, 3).value(table), 136.25)
+        self.assertEqual(Client("send", 64, 16, "messages_per_s").value(
+            "op=send connect_us=9.1 memory=5 messages_per_s=257034.5 mib_per_s=15.7"), 257034.5)
+        self.assertEqual(Iperf3(1).value(
+            '{"end": {"sum_received": {"bits_per_second": 8388608}}}'), 1.0)
+        self.assertEqual(Disk("write", "128k", 4, 1, "bw_bytes").value(
+            'fio: note\n{"jobs": [{"read": {"bw_bytes": 1}, "write": {"bw_bytes": 5000000}}]}'), 5.0)
+
+    def test_without_one_there_is_none(self):
+        for tool in (Perftest("ib_send_bw", 65536, 481, 3), Client("send", 64, 16), Iperf3(1),
+                     Disk("write", "128k", 4, 1, "iops")):
+            self.assertIsNone(tool.value("failed: 65536 of nothing"))
+
+    def test_idling_is_no_part_of_a_profile(self):
+        text = "    60.00%  600  [kernel.kallsyms]  [k] poll_idle\n" \
+               "    30.00%  300  [kiwarp]  [k] kw_rx_run\n    10.00%  100  libc.so.6  [.] memcpy\n"
+        self.assertEqual(profile.table(text), [(75.0, 300, "[kiwarp]", "kw_rx_run"),
+                                               (25.0, 100, "libc.so.6", "memcpy")])
+
+
+class Plans(unittest.TestCase):
+    def test_names_are_unique_and_known(self):
+        self.assertEqual(len(BY_NAME), len(ROWS))
+        for row in ROWS:
+            self.assertLessEqual(set(row.variants), set(VARIANTS))
+            self.assertFalse(row.plain_row and row.plain)
+
+    def test_the_subsets_are_not_empty_and_scaled(self):
+        for quick, smoke in ((True, False), (False, True)):
+            rows = select("*", quick, smoke)
+            self.assertTrue({"main", "nvme"} <= {r.group for r in rows})
+            found = jobs(rows, "cost", [1500], usual_variants(quick, smoke), factor=0.001)
+            self.assertTrue(all(j.tool for j in found))
+
+    def test_a_device_comes_and_goes_for_each_variant(self):
+        rows = [BY_NAME["send-64k"], BY_NAME["nvme-read-4k-1"]]
+        found = jobs(rows, "cost", [1500], lambda row: ("tcp", "kiwarp-nocrc"))
+        lines = script(list(enumerate(found)), {"kiwarp-nocrc": Build("/k.ko", "/lib")}).splitlines()
+        self.assertEqual([line.split()[0] for line in lines],
+                         ["use_net", "measure", "use_device", "measure", "leave_device", "use_wire",
+                          "use_disk", "disk", "leave_disk", "use_device", "use_disk", "disk",
+                          "leave_disk", "leave_device"])
+        self.assertIn("use_device kiwarp /k.ko /lib crc=0", lines)
+
+    def test_rounds_alternate(self):
+        found: list[Job] = jobs([BY_NAME["send-64k"]], "native", [1500],
+                                lambda row: ("kiwarp", "siw"), rounds=2)
+        self.assertEqual([j.variant for j in found], ["kiwarp", "siw", "kiwarp", "siw"])
+
+
+if __name__ == "__main__":
+    unittest.main()

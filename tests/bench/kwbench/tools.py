@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The programs that measure: how each is run in the guest, and where its output has the figure.
+
+Each has script(index, plain): its line in the guest's plan ("plain" for plain TCP), scaled(f): the
+same with f times the messages, and value(text): the figure, or None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, replace
+
+ADDRESS = "10.1.0.1"
+
+
+def _pair(index: int, server: list[str], client: list[str]) -> str:
+    return f"measure {index} {shlex.join(server)} -- {shlex.join(client)}"
+
+
+@dataclass(frozen=True)
+class Client:
+    """kiwarp-bench, of tests/bench/client: both ends sleep when there is nothing to do."""
+
+    op: str
+    size: int
+    count: int
+    field: str = "mib_per_s"
+    options: str = ""
+    list: int = 1
+
+    def scaled(self, factor: float) -> Client:
+        # Whole lists, and enough of them that what is measured is a run.
+        lists = max(1, round(self.count * factor / self.list))
+        return replace(self, count=lists * self.list)
+
+    def script(self, index: int, plain: bool) -> str:
+        program = ["$TOP/build/host/tests/bench/kiwarp-bench", "--port", "@PORT@"]
+        client = f"--connect {ADDRESS} --op {self.op} --size {self.size} --count {self.count}"
+        client += f" --list {self.list} {self.options}" + (" --tcp" if plain else "")
+        line = _pair(index, [*program, "--listen", ADDRESS], [*program, *client.split()])
+        return line.replace("'$TOP/build/host/tests/bench/kiwarp-bench'",
+                            '"$TOP/build/host/tests/bench/kiwarp-bench"')
+
+    def value(self, text: str) -> float | None:
+        found = re.search(rf"\b{self.field}=(-?[0-9.]+)", text)
+        return float(found[1]) if found else None
+
+
+@dataclass(frozen=True)
+class Perftest:
+    """ib_send_bw and its like, sleeping on events."""
+
+    program: str
+    size: int
+    count: int
+    column: int  # of its table: 3 is the average in MiB/s, 5 of latency tests in microseconds
+
+    def scaled(self, factor: float) -> Perftest:
+        # An odd number; see tests/vm/30-perftest.sh.
+        return replace(self, count=max(5, round(self.count * factor)) | 1)
+
+    def script(self, index: int, plain: bool) -> str:
+        assert not plain
+        both = f"{self.program} -R -F -e -s {self.size} -n {self.count} -p @PORT@".split()
+        if self.program == "ib_send_bw":
+            # With a receive for each message the window that a sleeper does not see never closes.
+            both += ["-r", str(min(self.count + 2, 4096))]
+        return _pair(index, both, [*both, ADDRESS])
+
+    def value(self, text: str) -> float | None:
+        for line in text.splitlines():
+            words = line.split()
+            if len(words) > self.column and words[0] == str(self.size):
+                return float(words[self.column])
+        return None
+
+
+@dataclass(frozen=True)
+class Iperf3:
+    """The octets of one TCP connection, in MiB/s."""
+
+    megabytes: int
+
+    def scaled(self, factor: float) -> Iperf3:
+        return replace(self, megabytes=max(1, round(self.megabytes * factor)))
+
+    def script(self, index: int, plain: bool) -> str:
+        assert plain
+        return _pair(index, "iperf3 -s -1 -p @PORT@".split(),
+                     f"iperf3 -c {ADDRESS} -p @PORT@ -J -n {self.megabytes}M".split())
+
+    def value(self, text: str) -> float | None:
+        try:
+            return json.loads(text)["end"]["sum_received"]["bits_per_second"] / 8 / 2**20
+        except (ValueError, KeyError):
+            return None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """fio on the NVMe host's disk: I/Os a second, or MB/s."""
+
+    pattern: str
+    size: str
+    depth: int
+    count: int
+    field: str  # iops or bw_bytes
+
+    def scaled(self, factor: float) -> Disk:
+        return replace(self, count=max(10, round(self.count * factor)))
+
+    def script(self, index: int, plain: bool) -> str:
+        return f"disk {index} {self.pattern} {self.size} {self.depth} {self.count}"
+
+    def value(self, text: str) -> float | None:
+        try:
+            job = json.loads(text[text.index("{"):])["jobs"][0]
+            value = job["write" if "write" in self.pattern else "read"][self.field]
+        except (ValueError, KeyError, IndexError):
+            return None
+        return value / (1e6 if self.field == "bw_bytes" else 1)
+
+
+Tool = Client | Perftest | Iperf3 | Disk
