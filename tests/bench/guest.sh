@@ -3,7 +3,8 @@
 #
 # The guest's part of scripts/bench: does what the plan in $OUT/plan says, a script of the calls
 # below that scripts/bench has written. What a measurement printed is in $OUT/run/INDEX; a line
-# "done INDEX EXIT-CODE MILLISECONDS" tells of its end, "missing INDEX REASON" that there is none.
+# "done INDEX EXIT-CODE MILLISECONDS" tells of its end, "missing INDEX REASON" that there is none,
+# "finished" of the end of all, "gave up" that the rest needs another machine.
 # shellcheck source=../vm/lib.sh
 . "$(dirname "$0")/../vm/lib.sh"
 # shellcheck source=../vm/nvme.sh
@@ -64,8 +65,7 @@ no_interface() { [ ! -e "/sys/class/net/$1" ]; }
 # use_device TYPE MODULE PROVIDER [SETTING=VALUE...]: its module and a device at each end.
 use_device() {
 	local type=$1 setting dev
-	broken=''
-	load_file "$2" || { broken="insmod $2 failed"; return; }
+	(load_file "$2") || { broken="insmod $2 failed"; return; }
 	module=$type
 	export RDMAV_DRIVERS=$3
 	add_device da "$server_ns" va
@@ -90,8 +90,12 @@ leave_device() {
 	for name in da db; do
 		[ ! -e /sys/class/infiniband/$name ] || timeout 60 rdma link delete $name
 	done
-	[ -z "$module" ] || until_true 20 rmmod "$module" || note "rmmod $module failed"
-	module=''
+	if [ -n "$module" ] && ! until_true 20 rmmod "$module"; then
+		# What still holds it may hold on for ever: the rest is for another machine.
+		echo "gave up" >&3
+		exit 1
+	fi
+	module='' broken=''
 }
 
 # With "profile=PERIOD" in the plan: one sample in so many instructions, of all that runs.
@@ -119,16 +123,14 @@ clock() { date +%s%N; }
 # finished INDEX CODE STARTED
 finished() { printf 'done %s %s %s\n' "$1" "$2" $((($(clock) - $3) / 1000000)) >&3; }
 
-# measure INDEX PORT-OF-SERVER SERVER... -- CLIENT...: @PORT@ and @LOG@ stand for a free port
-# and for a file of this measurement's own.
+# measure INDEX SERVER... -- CLIENT...: @PORT@ stands for a free port.
 measure() {
 	local index=$1 at rc=0 args=() word
 	shift
 	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
 	port=$((port + 4))
 	for word in "$@"; do
-		word=${word//@PORT@/$port}
-		args+=("${word//@LOG@/$OUT/run/$index}")
+		args+=("${word//@PORT@/$port}")
 	done
 	start_profile "$index"
 	at=$(clock)

@@ -157,6 +157,8 @@ class Runner:
         self.results: dict[tuple[str, int, str], Result] = {}
         self.complaints: list[str] = []
         self.done = 0
+        self.gave_up = False  # the guest ended, and wants another boot for the rest
+        self.idle_boots = 0
 
     def run(self, jobs: list[Job], show: Callable[[int, Job, Result, float | None], None]) -> list[Result]:
         builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
@@ -166,14 +168,13 @@ class Runner:
                                     Result(self.bench.name, job.row.name, job.mtu, job.variant))
         while todo:
             left = self._boot(todo, builds, show)
-            if left:
+            if left and not self.gave_up:
                 # What was being done when the machine died is to blame; the rest gets another.
-                index, job = left.pop(0)
-                self._missing(index, job, "the machine died or timed out", show)
+                self._missing(left.pop(0)[1], "the machine died or timed out", show)
             todo = left
         return list(self.results.values())
 
-    def _missing(self, index: int, job: Job, reason: str, show: Callable[..., None]) -> None:
+    def _missing(self, job: Job, reason: str, show: Callable[..., None]) -> None:
         result = self.results[job.row.name, job.mtu, job.variant]
         result.missing = reason
         self.done += 1
@@ -198,27 +199,30 @@ class Runner:
         if process.returncode == 126:
             self.complaints.append((self.out / "machine.log").read_text(errors="replace"))
         if finished or not waiting:
-            for index, job in list(waiting.items()):
-                self._missing(index, job, "the guest left it out", show)
+            for job in waiting.values():
+                self._missing(job, "the guest left it out", show)
             return []
-        if len(waiting) == len(todo):
-            say((self.out / "machine.log").read_text(errors="replace")[-3000:])
+        self.idle_boots = self.idle_boots + 1 if len(waiting) == len(todo) else 0
+        if self.idle_boots == 2:
+            raise Failed(f"two machines measured nothing: see {self.out}")
         return list(waiting.items())
 
     def _listen(self, process: subprocess.Popen[bytes], waiting: dict[int, Job],
                 show: Callable[..., None]) -> bool:
-        finished = False
+        finished = self.gave_up = False
         for line in follow(process, self.out / "script.log"):
             words = line.split(maxsplit=3)
             if line == "finished":
                 finished = True
+            elif line == "gave up":
+                self.gave_up = True
             if len(words) < 3 or words[0] not in ("done", "missing"):
                 continue
             job = waiting.pop(int(words[1]), None)
             if job is None:
                 continue
             if words[0] == "missing":
-                self._missing(int(words[1]), job, " ".join(words[2:]), show)
+                self._missing(job, " ".join(words[2:]), show)
             else:
                 self._take(int(words[1]), job, int(words[2]), show)
         return finished
@@ -228,7 +232,7 @@ class Runner:
         text = (self.out / "run" / f"{index}.out").read_text(errors="replace")
         value = job.tool.value(text) if code == 0 else None
         if value is None:
-            self._missing(index, job, f"exit code {code}: {why(text)}", show)
+            self._missing(job, f"exit code {code}: {why(text)}", show)
             return
         result.samples.append(value)
         self.done += 1

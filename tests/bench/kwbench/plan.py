@@ -14,6 +14,8 @@ from .tools import Tool
 # Native speed is some dozen times that of the cost bench's clock: a run must last.
 NATIVE_FACTOR = 8.0
 SMOKE_FACTOR = 0.02
+# siw takes many times longer for the same work, and its figures repeat as well with less.
+SIW_FACTOR = 0.25
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ def select(pattern: str, quick: bool, smoke: bool) -> list[Row]:
 
 def _tool(row: Row, variant: str, factor: float) -> Tool | None:
     tool = row.plain if variant.startswith("tcp") else row.tool
+    if variant.startswith("siw") and not row.name.startswith("latency"):
+        factor *= SIW_FACTOR
     return tool.scaled(factor) if tool and factor != 1 else tool
 
 
