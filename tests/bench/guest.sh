@@ -103,7 +103,6 @@ start_profile() {
 	[ -n "$profile" ] || return 0
 	echo 0 >/proc/sys/kernel/kptr_restrict
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
-	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 	perf record -m 1024 -q -a -e cpu-clock -c "$profile" -o /dev/shm/perf.data -- \
 		sleep 100000 >"$LOGS/perf" 2>&1 &
 	perf_pid=$!

@@ -67,14 +67,16 @@ def measure(bench: Bench, todo: list[Job], results: Results, extra: dict, out: P
     return not runner.complaints
 
 
-def meta(kind: str, begun: float) -> dict[str, object]:
+def revision() -> str:
     changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"])
+    return output_of(["git", "rev-parse", "--short=12", "HEAD"]) + (" and changes" if changed else "")
+
+
+def meta(kind: str, measured: str, begun: float) -> dict[str, object]:
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                 if line.startswith("model name")), platform.machine())
-    return {"run": kind, "revision": output_of(["git", "rev-parse", "--short=12", "HEAD"])
-            + (" and changes" if changed else ""),
-            "date": time.strftime("%Y-%m-%d"), "kernel":
-            output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"]), "host": cpu,
+    return {"run": kind, "revision": measured, "date": time.strftime("%Y-%m-%d"),
+            "kernel": output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"]), "host": cpu,
             "duration": f"{time.time() - begun:.0f} s"}
 
 
@@ -98,14 +100,14 @@ def keep(results: Results, name: str, text: str) -> None:
 
 
 def compare(args: argparse.Namespace) -> int:
-    begun = time.time()
+    begun, measured = time.time(), revision()
     head = build_here(BUILD)
     base, commit = build_revision(args.compare)
     rows = select(args.only, True, False)
     todo = jobs(rows, "cost", [1500], lambda row: ("base", "head"))
     results = Results()
     well = measure(CostBench(BUILD), todo, results, {"base": base, "head": head}, OUT / "compare")
-    results.meta = {**meta("compare", begun), "base": commit[:12]}
+    results.meta = {**meta("compare", measured, begun), "base": commit[:12]}
     keep(results, "compare", report.comparison(results))
     worse = [d for d in differences(results) if d.regressed]
     for d in worse:
@@ -115,7 +117,7 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    begun = time.time()
+    begun, measured = time.time(), revision()
     kind = "smoke" if args.smoke else "quick" if args.quick else "full"
     small = args.smoke or args.quick
     rows = select(args.only, args.quick, args.smoke)
@@ -138,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
             well = measure(bench, todo, results, {}, OUT / kind) and well
     if not results.results:
         raise Failed("no row matches (--list shows them)")
-    results.meta = meta(kind, begun)
+    results.meta = meta(kind, measured, begun)
     keep(results, kind, report.markdown(results))
     for r in failures(results):
         say(f"not measured: {r.bench} {r.row}, MTU {r.mtu}, {r.variant}: {r.missing}")
