@@ -106,15 +106,16 @@ start_profile() {
 	perf record -m 1024 -q -a -e cpu-clock -c "$profile" -o /dev/shm/perf.data -- \
 		sleep 100000 >"$LOGS/perf" 2>&1 &
 	perf_pid=$!
-	until_true 20 grep -q . /dev/shm/perf.data
+	until_true 20 test -s /dev/shm/perf.data
 }
 
 end_profile() { # INDEX
 	[ -n "$profile" ] || return 0
 	kill -INT "$perf_pid"
 	wait "$perf_pid"
-	perf report --kallsyms=/proc/kallsyms -i /dev/shm/perf.data --stdio --no-children -n \
-		-s dso,sym -g none >"$OUT/run/$1.perf" 2>>"$LOGS/perf"
+	# The host, whose files are the guest's, reads them many times faster.
+	cp /dev/shm/perf.data "$OUT/run/$1.perf"
+	cat /proc/kallsyms >"$OUT/run/kallsyms"
 }
 
 clock() { date +%s%N; }

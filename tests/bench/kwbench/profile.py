@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .machine import CostBench, Failed, Runner, say
+from .machine import CostBench, Failed, Runner, output_of, say
 from .plan import Job
 from .report import number
 from .rows import VARIANTS, Row
@@ -41,18 +41,20 @@ def run(row: Row, args: argparse.Namespace, build: Path) -> int:
         if tool is None:
             raise Failed(f"{row.name} has no measurement over plain TCP")
         out = build / "bench" / "profile"
-        # Enough work that setting it up does not count.
-        job = Job("cost", row, mtu, variant, tool.scaled(4))
+        job = Job("cost", row, mtu, variant, tool)
         runner = Runner(CostBench(build), out, {}, APPEND, f"profile={PERIOD}\n")
         say(f"{row.name}, MTU {mtu}, {variant}")
         result, = runner.run([job], lambda *_: None)
         if result.value is None:
             raise Failed(f"{row.name}, {variant}: {result.missing}")
+        perf = output_of(["perf", "report", f"--kallsyms={out}/run/kallsyms", "-i",
+                          f"{out}/run/0.perf", "--stdio", "--no-children", "-n", "-f",
+                          "-s", "dso,sym", "-g", "none"])
         text = [f"## {row.title}, MTU {mtu}, {VARIANTS[variant].title}: "
                 f"{number(result.value)} {row.unit} under perf", "",
                 "| self | samples | where | symbol |", "|---:|---:|---|---|"]
         text += [f"| {share:.1f} % | {samples} | {where} | `{what}` |"
-                 for share, samples, where, what in table((out / "run" / "0.perf").read_text())]
+                 for share, samples, where, what in table(perf)]
         to = build / "bench" / f"profile-{row.name}-{mtu}-{variant}.md"
         to.write_text("\n".join(text) + "\n")
         print("\n".join(text) + "\n")
