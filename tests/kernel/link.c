@@ -121,6 +121,23 @@ static void kt_is_up(struct kt_end *e, int status)
 	complete(&e->up);
 }
 
+/* Events that mean the same to either end. */
+static void kt_either_event(struct kt_end *e, struct rdma_cm_event *ev)
+{
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		kt_is_up(e, 0);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		complete_all(&e->down);
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	default:
+		kt_is_up(e, ev->status ?: -EPROTO);
+	}
+}
+
 static int kt_client_event(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 {
 	struct rdma_conn_param param = kt_conn_param();
@@ -136,16 +153,8 @@ static int kt_client_event(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 		if (!rv)
 			rv = rdma_connect_locked(id, &param);
 		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		kt_is_up(e, 0);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		complete_all(&e->down);
-		break;
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
 	default:
-		rv = ev->status ?: -EPROTO;
+		kt_either_event(e, ev);
 	}
 	if (rv)
 		kt_is_up(e, rv);
@@ -170,16 +179,8 @@ static int kt_server_event(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 		if (rv)
 			kt_is_up(e, rv);
 		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		kt_is_up(e, 0);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		complete_all(&e->down);
-		break;
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
 	default:
-		kt_is_up(e, ev->status ?: -EPROTO);
+		kt_either_event(e, ev);
 	}
 	return 0;
 }

@@ -75,6 +75,20 @@ static void kt_write_refused(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 		"b has the event QP_ACCESS_ERR");
 }
 
+/* A link, with a region of b's, and what is to be shown with the two. */
+static void kt_with(u32 pages, void (*facts)(struct kt_link *, struct kt_mr *))
+{
+	struct kt_link *l = kt_open(&kt_usual);
+	struct kt_mr *m;
+
+	if (!l)
+		return;
+	m = kt_mr(&l->b, NULL, pages);
+	if (m)
+		facts(l, m);
+	kt_close(l);
+}
+
 static void kt_sized(u32 pages)
 {
 	struct kt_link *l = kt_open(&kt_usual);
@@ -169,15 +183,7 @@ static void kt_offset_facts(struct kt_link *l, struct kt_mr *m)
 
 static void kt_offsets(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 4);
-	if (m)
-		kt_offset_facts(l, m);
-	kt_close(l);
+	kt_with(4, kt_offset_facts);
 }
 
 /* Entries that do not join at page borders end the region before them. */
@@ -206,15 +212,7 @@ static void kt_gap_facts(struct kt_link *l, struct kt_mr *m)
 
 static void kt_gaps(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 3);
-	if (m)
-		kt_gap_facts(l, m);
-	kt_close(l);
+	kt_with(3, kt_gap_facts);
 }
 
 static void kt_big_page(struct kt_link *l, struct kt_mr *m, struct page *big)
@@ -267,81 +265,73 @@ out:
 }
 
 /* After a change of key the region is another to those who know the old one. */
-static void kt_keys(void)
+static void kt_key_facts(struct kt_link *l, struct kt_mr *m)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
 	u32 old;
 	int i;
 
-	if (!l)
+	if (!kt_reg(&l->b, m, KT_RW))
 		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (!m || !kt_reg(&l->b, m, KT_RW))
-		goto out;
 	for (i = 0; i < 4; i++) {
 		old = m->mr->rkey;
 		if (!kt_inv(&l->b, old))
-			goto out;
+			return;
 		ib_update_fast_reg_key(m->mr, ib_inc_rkey(old));
 		kt_fact(m->mr->rkey != old && m->mr->rkey >> 8 == old >> 8,
 			"another key, the same index");
 		kt_mr_fill(m, i);
 		if (!kt_reg(&l->b, m, KT_RW))
-			goto out;
+			return;
 		kt_read_right(l, m->mr->iova, m->mr->rkey, 5000, i,
 			      "read with the new key, each octet");
 	}
 	kt_read_refused(l, m->mr->iova, old, 10, KW_TERM_RDMAP_INV_STAG,
 			"Read with the key before");
-out:
-	kt_close(l);
+}
+
+static void kt_keys(void)
+{
+	kt_with(2, kt_key_facts);
 }
 
 /* The same pages with the same key again: withdrawn and put into force. */
-static void kt_again(void)
+static void kt_again_facts(struct kt_link *l, struct kt_mr *m)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
 	int i;
 
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 3);
-	for (i = 0; m && i < 5; i++) {
+	for (i = 0; i < 5; i++) {
 		kt_mr_fill(m, i + 40);
 		if (!kt_reg(&l->b, m, KT_RW))
-			break;
+			return;
 		kt_read_right(l, m->mr->iova + i, m->mr->rkey, 9000, i + i + 40,
 			      "read, each octet");
 		if (!kt_inv(&l->b, m->mr->rkey))
-			break;
+			return;
 	}
-	if (i == 5)
-		kt_read_refused(l, m->mr->iova, m->mr->rkey, 10,
-				KW_TERM_RDMAP_INV_STAG,
-				"Read after LOCAL_INV");
-	kt_close(l);
+	kt_read_refused(l, m->mr->iova, m->mr->rkey, 10,
+			KW_TERM_RDMAP_INV_STAG, "Read after LOCAL_INV");
+}
+
+static void kt_again(void)
+{
+	kt_with(3, kt_again_facts);
 }
 
 /* A new map has no effect on what is registered, until it is registered. */
-static void kt_map_early(void)
+static void kt_map_early_facts(struct kt_link *l, struct kt_mr *m)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
+	if (!kt_reg(&l->b, m, KT_RW))
 		return;
-	m = kt_mr(&l->b, NULL, 4);
-	if (!m || !kt_reg(&l->b, m, KT_RW))
-		goto out;
 	kt_mr_fill(m, 8);
 	kt_equal(ib_map_mr_sg(m->mr, m->sg + 2, 1, NULL, PAGE_SIZE), 1,
 		 "another page mapped");
 	kt_read_right(l, (uintptr_t)page_address(m->page[0]), m->mr->rkey,
 		      4 * PAGE_SIZE, 8, "the four pages read, each octet");
-out:
-	kt_close(l);
+}
+
+static void kt_map_early(void)
+{
+	kt_with(4, kt_map_early_facts);
 }
 
 enum kt_right_op {
@@ -399,18 +389,16 @@ static void kt_rights(void)
 		 "a local region is not written");
 }
 
-static void kt_bounds(void)
+static void kt_bounds_facts(struct kt_link *l, struct kt_mr *m)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m && kt_reg(&l->b, m, KT_RW))
+	if (kt_reg(&l->b, m, KT_RW))
 		kt_write_refused(l, m->mr->iova + 2 * PAGE_SIZE - 9,
 				 m->mr->rkey, 10, KW_TERM_DDP_TAGGED_BOUNDS);
-	kt_close(l);
+}
+
+static void kt_bounds(void)
+{
+	kt_with(2, kt_bounds_facts);
 }
 
 /* A registration that fails: the work request, and the connection with it. */
@@ -425,32 +413,27 @@ static void kt_reg_fails(struct kt_link *l, struct kt_mr *m, int access,
 	kt_terminated(l, &l->b, KW_TERM_RDMAP_CATASTROPHIC);
 }
 
-static void kt_reg_twice(void)
+static void kt_reg_twice_facts(struct kt_link *l, struct kt_mr *m)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m && kt_reg(&l->b, m, KT_RW)) {
+	if (kt_reg(&l->b, m, KT_RW)) {
 		kt_map(m);
 		kt_reg_fails(l, m, KT_RW, "REG_MR of a region in force");
 	}
-	kt_close(l);
+}
+
+static void kt_reg_twice(void)
+{
+	kt_with(2, kt_reg_twice_facts);
+}
+
+static void kt_reg_unmapped_facts(struct kt_link *l, struct kt_mr *m)
+{
+	kt_reg_fails(l, m, KT_RW, "REG_MR with nothing mapped");
 }
 
 static void kt_reg_unmapped(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m)
-		kt_reg_fails(l, m, KT_RW, "REG_MR with nothing mapped");
-	kt_close(l);
+	kt_with(2, kt_reg_unmapped_facts);
 }
 
 static void kt_reg_other_pd(void)
@@ -475,39 +458,31 @@ static void kt_reg_other_pd(void)
 		ib_dealloc_pd(pd);
 }
 
+static void kt_reg_bad_key_facts(struct kt_link *l, struct kt_mr *m)
+{
+	u32 old = m->mr->rkey;
+
+	kt_map(m);
+	m->mr->rkey = old ^ 0x100;
+	kt_reg_fails(l, m, KT_RW, "REG_MR with another's index");
+	m->mr->rkey = old;
+}
+
 static void kt_reg_bad_key(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-	u32 old;
+	kt_with(2, kt_reg_bad_key_facts);
+}
 
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m) {
-		kt_map(m);
-		old = m->mr->rkey;
-		m->mr->rkey = old ^ 0x100;
-		kt_reg_fails(l, m, KT_RW, "REG_MR with another's index");
-		m->mr->rkey = old;
-	}
-	kt_close(l);
+static void kt_reg_bad_access_facts(struct kt_link *l, struct kt_mr *m)
+{
+	kt_map(m);
+	kt_reg_fails(l, m, IB_ACCESS_ON_DEMAND | KT_RW,
+		     "REG_MR with a right that there is not");
 }
 
 static void kt_reg_bad_access(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m) {
-		kt_map(m);
-		kt_reg_fails(l, m, IB_ACCESS_ON_DEMAND | KT_RW,
-			     "REG_MR with a right that there is not");
-	}
-	kt_close(l);
+	kt_with(2, kt_reg_bad_access_facts);
 }
 
 static void kt_inv_fails(struct kt_link *l, u32 stag, const char *what)
@@ -520,31 +495,27 @@ static void kt_inv_fails(struct kt_link *l, u32 stag, const char *what)
 	kt_terminated(l, &l->b, KW_TERM_RDMAP_CATASTROPHIC);
 }
 
+static void kt_inv_twice_facts(struct kt_link *l, struct kt_mr *m)
+{
+	if (kt_reg(&l->b, m, KT_RW) && kt_inv(&l->b, m->mr->rkey))
+		kt_inv_fails(l, m->mr->rkey, "LOCAL_INV for the second time");
+}
+
 static void kt_inv_twice(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
+	kt_with(2, kt_inv_twice_facts);
+}
 
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m && kt_reg(&l->b, m, KT_RW) && kt_inv(&l->b, m->mr->rkey))
-		kt_inv_fails(l, m->mr->rkey, "LOCAL_INV for the second time");
-	kt_close(l);
+static void kt_inv_stale_facts(struct kt_link *l, struct kt_mr *m)
+{
+	if (kt_reg(&l->b, m, KT_RW))
+		kt_inv_fails(l, ib_inc_rkey(m->mr->rkey),
+			     "LOCAL_INV with another key");
 }
 
 static void kt_inv_stale(void)
 {
-	struct kt_link *l = kt_open(&kt_usual);
-	struct kt_mr *m;
-
-	if (!l)
-		return;
-	m = kt_mr(&l->b, NULL, 2);
-	if (m && kt_reg(&l->b, m, KT_RW))
-		kt_inv_fails(l, ib_inc_rkey(m->mr->rkey),
-			     "LOCAL_INV with another key");
-	kt_close(l);
+	kt_with(2, kt_inv_stale_facts);
 }
 
 static void kt_inv_lkey(void)
