@@ -173,6 +173,28 @@ void kt_link_end(struct kt_link *l)
 	cleanup_srcu_struct(&l->srcu);
 }
 
+/**
+ * kt_link_init() - what runs before each test that makes a link
+ * @test: the test
+ *
+ * Return: 0 or -errno.
+ */
+int kt_link_init(struct kunit *test)
+{
+	return kw_streams_init();
+}
+
+/**
+ * kt_link_exit() - what runs after it: the link, if any, is given up
+ * @test: the test
+ */
+void kt_link_exit(struct kunit *test)
+{
+	if (test->priv)
+		kt_link_end(test->priv);
+	kw_streams_exit();
+}
+
 void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len)
 {
 	l->recv[l->nr_recv] = (struct kw_recv){

@@ -86,6 +86,8 @@ struct kt_link *kt_link_new(struct kunit *test,
 			    const struct kw_stream_params *p, int mss,
 			    int rcvbuf);
 void kt_link_end(struct kt_link *l);
+int kt_link_init(struct kunit *test);
+void kt_link_exit(struct kunit *test);
 void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len);
 void kt_post(struct kt_link *l, const struct kw_wqe *w);
 void kt_peer_write(struct kt_link *l, const u8 *p, size_t n);

@@ -12,20 +12,6 @@
 #define KT_BEFORE	0xfffffffeU	/* two more, then 0 */
 #define KT_MESSAGES	5
 
-static int kt_msn_init(struct kunit *test)
-{
-	return kw_streams_init();
-}
-
-static void kt_msn_exit(struct kunit *test)
-{
-	struct kt_link *l = test->priv;
-
-	if (l)
-		kt_link_end(l);
-	kw_streams_exit();
-}
-
 static struct kt_link *kt_msn_link(struct kunit *test)
 {
 	static const struct kw_stream_params p = {
@@ -342,7 +328,7 @@ static struct kunit_case kt_msn_cases[] = {
 
 struct kunit_suite kt_msn_suite = {
 	.name = "kiwarp_msn",
-	.init = kt_msn_init,
-	.exit = kt_msn_exit,
+	.init = kt_link_init,
+	.exit = kt_link_exit,
 	.test_cases = kt_msn_cases,
 };

@@ -22,20 +22,6 @@ static const struct kw_stream_params kt_initiator = {
 	.ord = 4,
 };
 
-static int kt_receive_init(struct kunit *test)
-{
-	return kw_streams_init();
-}
-
-static void kt_receive_exit(struct kunit *test)
-{
-	struct kt_link *l = test->priv;
-
-	if (l)
-		kt_link_end(l);
-	kw_streams_exit();
-}
-
 /* A stream of every kind of message, and what must be where afterwards. */
 struct kt_dialogue {
 	struct kt_octets o;
@@ -592,7 +578,7 @@ static struct kunit_case kt_receive_cases[] = {
 
 struct kunit_suite kt_receive_suite = {
 	.name = "kiwarp_receive",
-	.init = kt_receive_init,
-	.exit = kt_receive_exit,
+	.init = kt_link_init,
+	.exit = kt_link_exit,
 	.test_cases = kt_receive_cases,
 };

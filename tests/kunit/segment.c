@@ -15,20 +15,6 @@ static const struct kw_stream_params kt_params = {
 	.ord = 4,
 };
 
-static int kt_segment_init(struct kunit *test)
-{
-	return kw_streams_init();
-}
-
-static void kt_segment_exit(struct kunit *test)
-{
-	struct kt_link *l = test->priv;
-
-	if (l)
-		kt_link_end(l);
-	kw_streams_exit();
-}
-
 struct kt_sizes {
 	int mss;
 	u32 len;
@@ -205,7 +191,7 @@ static struct kunit_case kt_segment_cases[] = {
 
 struct kunit_suite kt_segment_suite = {
 	.name = "kiwarp_segment",
-	.init = kt_segment_init,
-	.exit = kt_segment_exit,
+	.init = kt_link_init,
+	.exit = kt_link_exit,
 	.test_cases = kt_segment_cases,
 };
