@@ -19,6 +19,35 @@ def both(name):
     return register
 
 
+def read_outstanding(env, kiwarp):
+    """A link on which Kiwarp has sent a Read Request for 20 octets; and the sink that it named."""
+    link = env.open(kiwarp)
+    open_gate(link)
+    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
+    return link, expect_request(link.peer, 1, 20, 7, 0)
+
+
+def read_flushed(env, link):
+    done = env.subject.completions(link.name, "send", 1)
+    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+
+
+def send_posted(env, kiwarp):
+    """A link on which the consumer has posted a Send, and disconnects then."""
+    link = env.open(kiwarp)
+    open_gate(link)
+    octets = pattern(4000)
+    env.subject.fill("source", 0, octets)
+    env.subject.must("send", link.name, 1, "source:0:4000")
+    env.subject.do("disconnect", link.name)
+    return link, octets
+
+
+def both_close(env, link):
+    env.peer_sees_fin(link)
+    link.peer.close()
+
+
 # --- in order ---
 
 
@@ -33,8 +62,7 @@ def _(env, kiwarp):
     area = env.area("target")
     link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, b"last"), link.peer.send_message(b"bye"))
     link.peer.fin()
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     completed(env, link, "recv", (1, WC_RECV, 3))
     env.ended(link, flushed=[2])
     env.holds("target", 0, b"last")
@@ -46,22 +74,15 @@ def _(env, kiwarp):
     link = env.open(kiwarp)
     open_gate(link)
     env.subject.do("disconnect", link.name)
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     env.ended(link)
 
 
 @both("the consumer disconnects behind its last Send")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    octets = pattern(4000)
-    env.subject.fill("source", 0, octets)
-    env.subject.must("send", link.name, 1, "source:0:4000")
-    env.subject.do("disconnect", link.name)
+    link, octets = send_posted(env, kiwarp)
     expect_send(link.peer, octets, wire.SEND, 1)
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     completed(env, link, "send", (1, WC_SEND))
     env.ended(link)
     env.subject.erase("source")
@@ -69,14 +90,10 @@ def _(env, kiwarp):
 
 @both("the consumer disconnects with a Read outstanding: its response is awaited")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
-    sink = expect_request(link.peer, 1, 20, 7, 0)
+    link, sink = read_outstanding(env, kiwarp)
     env.subject.do("disconnect", link.name)
     link.peer.send(*respond(*sink, [pattern(20)]))
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     completed(env, link, "send", (1, WC_READ, 20))
     env.ended(link)
     env.holds("local", 0, pattern(20))
@@ -84,15 +101,10 @@ def _(env, kiwarp):
 
 @both("FIN from the peer with a Read of Kiwarp's outstanding")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
-    expect_request(link.peer, 1, 20, 7, 0)
+    link, _ = read_outstanding(env, kiwarp)
     link.peer.fin()
-    env.peer_sees_fin(link)
-    link.peer.close()
-    done = env.subject.completions(link.name, "send", 1)
-    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    both_close(env, link)
+    read_flushed(env, link)
     env.ended(link, QP_FATAL)
 
 
@@ -107,8 +119,7 @@ def _(env, kiwarp):
     while len(got) < 3000:
         got += link.peer.recv().payload
     same("octets read", octets, got)
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     env.ended(link)
     env.subject.erase("target")
 
@@ -187,16 +198,11 @@ def _(env, kiwarp):
 
 @both("FIN in the middle of a Read Response")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
-    stag, to = expect_request(link.peer, 1, 20, 7, 0)
+    link, (stag, to) = read_outstanding(env, kiwarp)
     link.peer.send(wire.tagged(wire.READ_RESP, stag, to, b"0123456789", last=False))
     link.peer.fin()
-    env.peer_sees_fin(link)
-    link.peer.close()
-    done = env.subject.completions(link.name, "send", 1)
-    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    both_close(env, link)
+    read_flushed(env, link)
     env.ended(link, QP_FATAL)
     env.holds("local", 0, b"0123456789")
 
@@ -256,13 +262,9 @@ def _(env, kiwarp):
 
 @both("RST with a Read of Kiwarp's outstanding")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
-    expect_request(link.peer, 1, 20, 7, 0)
+    link, _ = read_outstanding(env, kiwarp)
     link.peer.reset()
-    done = env.subject.completions(link.name, "send", 1)
-    same("Read", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    read_flushed(env, link)
     after_reset(env, link)
 
 
@@ -311,14 +313,8 @@ def _(env, kiwarp):
 # As kernel consumers do, which drain and destroy right after.
 @both("the consumer disconnects and destroys its queue pair at once: the end stays graceful")
 def _(env, kiwarp):
-    link = env.open(kiwarp)
-    open_gate(link)
-    octets = pattern(4000)
-    env.subject.fill("source", 0, octets)
-    env.subject.must("send", link.name, 1, "source:0:4000")
-    env.subject.do("disconnect", link.name)
+    link, octets = send_posted(env, kiwarp)
     env.subject.do("forget", link.name)
     expect_send(link.peer, octets, wire.SEND, 1)
-    env.peer_sees_fin(link)
-    link.peer.close()
+    both_close(env, link)
     env.subject.erase("source")
