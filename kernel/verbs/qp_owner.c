@@ -114,9 +114,13 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	u32 end = qp->sq_end;
 	u32 avail;
 
-	if (!qp->closing)
+	if (!qp->closing) {
 		/* Pairs with the poster's release: the entries are complete. */
 		end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+		/* What is posted in ERROR is flushed, however long the stream runs. */
+		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
+			return false;
+	}
 	avail = end - qp->sq_next;
 	if (!avail)
 		return false;
@@ -371,8 +375,8 @@ int kw_own_started(struct kw_stream *s)
  * kw_own_closing() - graceful teardown has begun, from either side
  * @s: stream
  *
- * What is posted by now is sent; what is posted later is flushed when the
- * stream has ended (RFC 5041 section 6.2.1).
+ * What is posted by now is sent; what is posted later, or was posted in ERROR,
+ * is flushed when the stream has ended (RFC 5041 section 6.2.1).
  */
 void kw_own_closing(struct kw_stream *s)
 {
@@ -380,10 +384,12 @@ void kw_own_closing(struct kw_stream *s)
 	unsigned long flags;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	if (qp->state == KIWARP_QPS_RTS)
+	qp->sq_end = qp->sq_next;
+	if (qp->state == KIWARP_QPS_RTS) {
 		kw_qp_set_state(qp, KIWARP_QPS_CLOSING);
-	/* Pairs with the poster's release: the entries are complete. */
-	qp->sq_end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+		/* Pairs with the poster's release: the entries are complete. */
+		qp->sq_end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+	}
 	qp->closing = true;
 	spin_unlock_irqrestore(&qp->lock, flags);
 }

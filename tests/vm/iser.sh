@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# What the suites of iSCSI over RDMA share, with the commands of Documentation/iser.md: the target at
+# 10.1.0.1 on va, the initiator on vb, unless a suite says otherwise.
+# shellcheck source=storage.sh
+. "$(dirname "${BASH_SOURCE[0]}")/storage.sh"
+
+export TARGET=10.1.0.1 IQN=iqn.2014-08.org.example:disk2 DISK=/dev/ram0 NETDEV=va
+# shellcheck source=/dev/null
+. /etc/iscsi/initiatorname.iscsi
+# shellcheck disable=SC2154
+export INITIATOR=$InitiatorName
+
+# node ARG...: of the initiator's record of the target.
+node() { iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I iser "$@"; }
+
+# Dead connections are noticed after two seconds, not ten.
+impatient() {
+	node -o update -n 'node.conn[0].timeo.noop_out_interval' -v 2 &&
+		node -o update -n 'node.conn[0].timeo.noop_out_timeout' -v 2
+}
+
+scsi_load() {
+	fio_load load --filename="$(scsi_disk)" --offset_increment=2m && until_true 60 scsi_flows
+}
+
+scsi_flows() { grows ios_done "$(scsi_disk)"; }
+
+# isert gives a portal up whose device goes, as nvmet does a port: it has to be made again.
+portal_made_again() {
+	local portal=/sys/kernel/config/target/iscsi/$IQN/tpgt_1/np/$TARGET:3260
+	rmdir "$portal" && mkdir "$portal" && bash -c "echo 1 >$portal/iser"
+}
+
+add_iser_device() { NETDEV=$1 howto iser device && until_true 10 active "kw_$1"; }
+
+# Either end's device goes under load and comes again: the session is taken up again.
+iser_devices_removed() {
+	check "the target's device deleted: the load" scsi_load
+	check "the target's device deleted under load" rdma link delete kw_va
+	check "the target's device added" add_iser_device va
+	check "the portal is made again" portal_made_again
+	check "I/O goes on" until_true 60 scsi_flows
+	check "the initiator's device deleted under load" rdma link delete kw_vb
+	check "the initiator's device added" add_iser_device vb
+	check "I/O goes on again" until_true 60 scsi_flows
+	check "no error, no wrong checksum" fio_stop load
+}
+
+stop_iscsid() { pkill -x iscsid; until_true 20 bash -c '! pgrep -x iscsid'; }
+
+iser_gone() {
+	modprobe -r ib_isert && modprobe -r iscsi_target_mod && target_gone && modprobe -r ib_iser
+}
