@@ -20,7 +20,7 @@ setup_wire() {
 	until_true 10 active da || die "port of da is not active"
 	until_true 10 active db || die "port of db is not active"
 	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
-	load_file "$TOP/build/kiwarp_ktest.ko"
+	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
 }
 
 setup_wire

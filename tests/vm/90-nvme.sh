@@ -10,8 +10,7 @@
 . "$(dirname "$0")/nvme.sh"
 
 PATIENCE=240
-
-counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
+tree=(kernel tests Documentation)
 
 # Disconnecting is no accident: no counter and no asynchronous event may look like one.
 graceful() {
@@ -46,7 +45,7 @@ all_sizes() { # WHAT PATTERN
 			--size="${size}k" --offset="${at}k")
 		at=$((at + size))
 	done
-	check "$1, 512 B to 1 MiB, depths 1 to 32, six jobs at a time" fio_verify "${list[@]}"
+	check "$1, 512 B to 1 MiB, depths 1 to 32, six jobs at a time" fio_nvme "${list[@]}"
 }
 
 # The host asks every half of the time-out whether the target is there, if nothing else is sent.
@@ -62,22 +61,13 @@ keep_alive() {
 
 quiet_but_alive() { [ "$(counter kw_vb tx_fpdus)" -ge $(($1 + 3)) ]; }
 
-tree() { cp -r "$TOP/kernel" "$TOP/tests" "$TOP/Documentation" /mnt/nvme/; }
-
-same_tree() {
-	local dir
-	for dir in kernel tests Documentation; do
-		diff -r --no-dereference "$TOP/$dir" "/mnt/nvme/$dir" || return
-	done
-}
-
 file_system() {
 	check "ext4 on the disk, mounted" howto nvme filesystem
-	check "a tree of files is copied" tree
+	check "a tree of files is copied" copy_sources /mnt/nvme "${tree[@]}"
 	check "unmounted" howto nvme unmount
 	check "checked: clean" fsck.ext4 -fn "$(nvme_disk)"
 	check "mounted again" mount "$(nvme_disk)" /mnt/nvme
-	check "all files are what they were" same_tree
+	check "all files are what they were" same_sources /mnt/nvme "${tree[@]}"
 	check "unmounted again" howto nvme unmount
 }
 
@@ -97,7 +87,7 @@ once() {
 	shift
 	check "$what: connected" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" "$@"
 	check "$what: the disk is there" until_true 20 have_disk
-	check "$what: I/O" fio_verify --rw=randwrite --bsrange=512-256k --iodepth=16 \
+	check "$what: I/O" fio_nvme --rw=randwrite --bsrange=512-256k --iodepth=16 \
 		--name=1 --size=3m --name=2 --size=3m --offset=3m
 	check "$what: disconnected" howto nvme disconnect
 }
@@ -119,7 +109,7 @@ polled() {
 		--nr-io-queues=1 --nr-poll-queues=1
 	check_says "a polled queue: it is one" 'mapped 1/0/1 default/read/poll' dmesg
 	check "a polled queue: the disk is there" until_true 20 have_disk
-	check "a polled queue: I/O" fio_verify --name=polled --ioengine=pvsync2 --hipri \
+	check "a polled queue: I/O" fio_nvme --name=polled --ioengine=pvsync2 --hipri \
 		--rw=randwrite --bsrange=4k-64k --size=1m
 	check "a polled queue: disconnected" howto nvme disconnect
 }
@@ -131,8 +121,19 @@ all_memory() {
 	once "one STag for all memory"
 }
 
+# The same target at an IPv6 address.
+ipv6() {
+	check "the target at an IPv4 address goes" howto nvme target-down
+	TARGET=fd01::1
+	check "the target at an IPv6 address" howto nvme target
+	check "it listens there" until_true 30 listens_ipv6
+	check_says "it is discovered" "traddr: +fd01::1" howto nvme discover
+	once "IPv6"
+}
+
+listens_ipv6() { ss -Hltn6 "src [fd01::1]:$PORT" | grep -q .; }
+
 make_wire
-howto_modprobe
 nvme_up
 check_says "the host discovers it" "subnqn: +$NQN" howto nvme discover
 check "the host connects" howto nvme connect
@@ -144,13 +145,14 @@ all_sizes "sequential writes" write
 file_system
 check "keep-alive keeps an idle connection" keep_alive
 check "the host disconnects" howto nvme disconnect
-check "the disk is gone" until_true 20 no_disk
+check "the disk is gone" until_true 20 nvme_gone
 check "connect-all finds it, too" howto nvme connect-all
 check "the disk is there again" until_true 20 have_disk
 check "the host disconnects again" howto nvme disconnect
 settings_matter
 polled
 all_memory
+ipv6
 check "no connection ended in a reset or an error" graceful
 nvme_down
 howto_all_ran nvme

@@ -9,15 +9,7 @@
 . "$(dirname "$0")/nvme.sh"
 
 PATIENCE=240
-
-impair() {
-	tc qdisc replace dev va root netem "$@" && tc qdisc replace dev vb root netem "$@"
-}
-
-heal() {
-	tc qdisc del dev va root
-	tc qdisc del dev vb root
-}
+tree=(kernel tests Documentation)
 
 bad_wires() {
 	local what
@@ -25,22 +17,20 @@ bad_wires() {
 	for what in "loss 1%" "delay 1ms reorder 25% 50%" "delay 5ms 2ms" "duplicate 2%"; do
 		# shellcheck disable=SC2086
 		check "netem: $what" impair $what
-		check "I/O on a wire with $what" fio_verify --rw=randrw --iodepth=8 \
+		check "I/O on a wire with $what" fio_nvme --rw=randrw --iodepth=8 \
 			--name=short --bsrange=512-16k --size=1m \
 			--name=long --bsrange=64k-1m --size=6m --offset=1m
 	done
-	heal
+	unimpair
 }
 
 # A cut that is over before anybody notices costs time only; TCP repeats what was lost.
 short_cut() {
 	local before
-	before=$(cat /sys/class/infiniband/kw_vb/ports/1/hw_counters/conn_established)
-	ip link set va down
-	sleep 1
-	wire_up
+	before=$(counter kw_vb conn_established)
+	cut_wire 1
 	until_true 30 flows || { echo "no I/O after the cut"; return 1; }
-	[ "$(cat /sys/class/infiniband/kw_vb/ports/1/hw_counters/conn_established)" = "$before" ]
+	[ "$(counter kw_vb conn_established)" = "$before" ]
 }
 
 # A cut that is longer than keep-alive allows: the host reconnects when it can.
@@ -58,50 +48,10 @@ killed() {
 	ctrl_becomes live && until_true 30 flows
 }
 
-under_load() { # WHAT COMMAND...
-	local what=$1
-	shift
-	check "$what: the load" fio_load load
-	check "$what" "$@"
-	check "$what: no error, no wrong checksum" fio_stop load
-}
-
-# The target's side of the port: what "ln -s" on the page makes, and undoes.
-port_link=/sys/kernel/config/nvmet/ports/1/subsystems/$NQN
-
-unlink_port() { rm "$port_link"; }
-
-link_port() { ln -s "/sys/kernel/config/nvmet/subsystems/$NQN" "$port_link"; }
-
-target_comes_back() {
-	link_port || return
-	ctrl_becomes live || { echo "the host has not reconnected"; return 1; }
-	until_true 30 flows
-}
-
 target_unlinked() {
 	unlink_port || return
 	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
 	target_comes_back
-}
-
-# nvmet drops a listener whose device goes, for good: the port has to be linked again.
-target_device_removed() {
-	rdma link delete kw_va || return
-	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
-	NETDEV=va howto nvme device && until_true 10 active kw_va || return
-	unlink_port
-	target_comes_back
-}
-
-# gone_for_good WHAT COMMAND...: what takes the host's controller away ends its users' I/O.
-gone_for_good() {
-	local what=$1
-	shift
-	check "$what: the load" fio_load load
-	check "$what" "$@"
-	check "$what: the controller is deleted" until_true 30 no_ctrl
-	check "$what: I/O ends, with an error" fio_gives_up load
 }
 
 devices_removed() {
@@ -115,7 +65,7 @@ devices_removed() {
 # If the target's device goes first, the host tries to reconnect with whatever device comes; if its
 # own goes first, its controller is deleted. rmmod leaves open which, and both are well.
 module_unloaded() {
-	check "the module unloaded under load: the load" fio_load load
+	check "the module unloaded under load: the load" nvme_load load
 	check "the module unloaded under load" rmmod kiwarp
 	NETDEV=va check "the target's device again" howto nvme device
 	NETDEV=vb check "the host's device again" howto nvme device
@@ -130,20 +80,9 @@ module_unloaded() {
 	fi
 }
 
-copy() {
-	cp -r "$TOP/kernel" "$TOP/tests" "$TOP/Documentation" /mnt/nvme/ && sync -f /mnt/nvme
-}
-
-same_tree() {
-	local dir
-	for dir in kernel tests Documentation; do
-		diff -r --no-dereference "$TOP/$dir" "/mnt/nvme/$dir" || return
-	done
-}
-
 cut_while_copying() {
 	local copier
-	copy &
+	copy_sources /mnt/nvme "${tree[@]}" &
 	copier=$!
 	until_true 30 flows || return
 	ip link set va down
@@ -158,12 +97,11 @@ file_system() {
 	check "unmounted" howto nvme unmount
 	check "checked: clean" fsck.ext4 -fn "$(nvme_disk)"
 	check "mounted" mount "$(nvme_disk)" /mnt/nvme
-	check "all files are what they were" same_tree
+	check "all files are what they were" same_sources /mnt/nvme "${tree[@]}"
 	check "unmounted again" howto nvme unmount
 }
 
 make_wire
-howto_modprobe
 nvme_up
 check "the host connects" howto nvme connect
 bad_wires

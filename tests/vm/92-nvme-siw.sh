@@ -20,11 +20,11 @@ with() {
 	check "$what: it listens" wait_listen - "$PORT"
 	check_says "$what: the host discovers it" "subnqn: +$NQN" howto nvme discover
 	check "$what: the host connects" howto nvme connect
-	check "$what: I/O of all sizes" fio_verify \
+	check "$what: I/O of all sizes" fio_nvme \
 		--name=small --rw=randwrite --bs=512 --iodepth=1 --size=32k \
 		--name=mixed --rw=randwrite --bsrange=4k-128k --iodepth=16 --size=4m --offset=1m \
 		--name=large --rw=write --bs=1m --iodepth=8 --size=8m --offset=8m
-	check "$what: the load" fio_load load
+	check "$what: the load" nvme_load load
 	check "$what: two controller resets" resets 2
 	check "$what: no error, no wrong checksum" fio_stop load
 	check "$what: the host disconnects" howto nvme disconnect
@@ -33,6 +33,8 @@ with() {
 	check "$what: the target's device goes" rdma link delete kw_va
 	check "$what: the host's device goes" rdma link delete kw_vb
 }
+
+both_active() { active kw_va && active kw_vb; }
 
 with_siw() { # MODULE NAME
 	load_file "$1"

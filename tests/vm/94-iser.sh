@@ -6,17 +6,10 @@
 # broken connections, too. siw at either end where SIW_KO names its build.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=storage.sh
-. "$(dirname "$0")/storage.sh"
+# shellcheck source=iser.sh
+. "$(dirname "$0")/iser.sh"
 
 PATIENCE=240
-# shellcheck source=/dev/null
-. /etc/iscsi/initiatorname.iscsi
-# shellcheck disable=SC2154
-export INITIATOR=$InitiatorName
-export TARGET=10.1.0.1 IQN=iqn.2014-08.org.example:disk1 DISK=/dev/ram0 NETDEV=va
-node=(iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I iser)
-
 put_map() { echo "$2" >"/sys/class/infiniband/kw_$1/settings/port_map"; }
 
 # A portal is served by RDMA beside TCP only under another port.
@@ -29,23 +22,11 @@ iser_portal() {
 	return "$rv"
 }
 
-fio_disk() {
-	local disk
-	disk=$(scsi_disk) || { echo "no disk"; return 1; }
-	fio_verify "$@" --filename="$disk"
-}
-
-# Dead connections are noticed after two seconds, not ten.
-impatient() {
-	"${node[@]}" -o update -n 'node.conn[0].timeo.noop_out_interval' -v 2 &&
-		"${node[@]}" -o update -n 'node.conn[0].timeo.noop_out_timeout' -v 2
-}
-
 # The initiator gives up the connection during the cut, and logs in again.
 fio_through_cut() {
 	local before
 	before=$(counter kw_vb conn_established)
-	fio_disk cut --rw=randwrite --bs=8k --size=2m --iodepth=8 --rate_iops=60 &
+	fio_scsi cut --rw=randwrite --bs=8k --size=2m --iodepth=8 --rate_iops=60 &
 	local job=$!
 	sleep 1
 	cut_wire 8
@@ -54,21 +35,15 @@ fio_through_cut() {
 	[ "$(counter kw_vb conn_established)" -gt "$before" ]
 }
 
-by_tcp() { "${node[@]/%iser/default}" "$@"; }
+by_tcp() { iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I default "$@"; }
 
 # login_logout NODE...: to a target that has been seen to work already.
 login_logout() {
 	"$@" --login && until_true 60 scsi_disk &&
-		fio_disk again --rw=randwrite --bs=16k --size=1m --iodepth=4
+		fio_scsi again --rw=randwrite --bs=16k --size=1m --iodepth=4
 	local rv=$?
 	"$@" --logout && return "$rv"
 }
-
-modules_gone() {
-	modprobe -r ib_isert && modprobe -r iscsi_target_mod && target_gone && modprobe -r ib_iser
-}
-
-stop_iscsid() { pkill -x iscsid; until_true 20 bash -c '! pgrep -x iscsid'; }
 
 # The initiator's device is siw's, which knows no port map: it names the wire's port.
 siw_initiator() {
@@ -93,7 +68,7 @@ siw_target() {
 	until_true 10 active kw_vb
 	check "tgtd over siw" tgt_beside_tcp
 	check_says "Kiwarp's initiator finds it" "$TARGET:3260,1 $IQN" howto iser discover
-	check "it logs in to it, verified" login_logout "${node[@]}"
+	check "it logs in to it, verified" login_logout node
 	check "tgtd ends" howto iser tgt-down
 	NETDEV=vb check "Kiwarp's device goes" howto iser device-down
 	until_true 20 rdma link delete sw_va
@@ -130,23 +105,17 @@ check_says "under its name" '128M' howto iser find
 check "by TCP it is to be had, too" by_tcp -o new && check "logs in by TCP" by_tcp --login
 check "logs out by TCP" by_tcp --logout
 
-check "small random blocks, verified" fio_disk small --rw=randwrite --bs=512 --size=256k --iodepth=1
-check "large blocks in order, verified" fio_disk large --rw=write --bs=1m --size=8m --iodepth=4
-check "all sizes at random, verified" fio_disk sizes --rw=randwrite --bsrange=512-1m \
+check "small random blocks, verified" fio_scsi small --rw=randwrite --bs=512 --size=256k --iodepth=1
+check "large blocks in order, verified" fio_scsi large --rw=write --bs=1m --size=8m --iodepth=4
+check "all sizes at random, verified" fio_scsi sizes --rw=randwrite --bsrange=512-1m \
 	--blockalign=512 --size=8m --iodepth=32 --numjobs=2 --offset_increment=16m
-check "1 % loss" impair loss 1%
-check "all sizes with loss, verified" fio_disk loss --rw=randwrite --bsrange=512-256k \
-	--blockalign=512 --size=2m --iodepth=16
-check "packets were lost" lost_packets
-check "delay and reordering" impair delay 2ms 1ms reorder 25% 50%
-check "all sizes with reordering, verified" fio_disk reorder --rw=randwrite --bsrange=512-256k \
-	--blockalign=512 --size=2m --iodepth=16
-check "a good wire again" unimpair
+on_bad_wires fio_scsi
 check "the session breaks and is taken up again, verified" fio_through_cut
 check "nothing was wrong on the wire" no_wire_errors
 
+iser_devices_removed
 check "log out" howto iser logout
-check "the disk is gone" until_true 60 no_disk
+check "the disk is gone" until_true 60 scsi_gone
 check "take the target away" howto iser target-down
 check "nothing is left on the devices" until_true 20 nothing_left
 
@@ -154,7 +123,7 @@ check "tgtd as the target" howto iser tgt
 check_says "the initiator finds it" "$TARGET:3260,1 $IQN" howto iser discover
 check_says "it logs in to tgtd by RDMA" 'Iface Transport: iser' howto iser login
 check "tgtd's disk appears" until_true 60 scsi_disk
-check "all sizes by tgtd, verified" fio_disk tgt --rw=randwrite --bsrange=512-512k \
+check "all sizes by tgtd, verified" fio_scsi tgt --rw=randwrite --bsrange=512-512k \
 	--blockalign=512 --size=4m --iodepth=16
 check "log out of tgtd" howto iser logout
 check "take tgtd away" howto iser tgt-down
@@ -168,7 +137,7 @@ else
 	NETDEV=va check "the target's device goes" howto iser device-down
 fi
 stop_iscsid
-check "the consumers' modules are unloaded" modules_gone
+check "the consumers' modules are unloaded" iser_gone
 howto_all_ran iser
 teardown_pair
 finish

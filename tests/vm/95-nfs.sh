@@ -5,24 +5,10 @@
 # Documentation/nfs.md: data intact, over bad wires and broken connections, too.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=storage.sh
-. "$(dirname "$0")/storage.sh"
+# shellcheck source=nfs.sh
+. "$(dirname "$0")/nfs.sh"
 
 PATIENCE=240
-export SERVER=10.1.0.1 CLIENTS=10.1.0.0/24 FOLDER=/srv/nfs MOUNT=/mnt/nfs NETDEV=va
-
-# A real file system to give away, on memory.
-make_export() {
-	modprobe brd rd_nr=1 rd_size=131072 || return
-	mkfs.ext4 -q -E lazy_itable_init=0 /dev/ram0 || return
-	mkdir -p "$FOLDER"
-	mount /dev/ram0 "$FOLDER"
-}
-
-mounted_by_rdma() {
-	howto nfs mount
-	grep -q " $MOUNT nfs4 .*vers=4.2.*proto=rdma" /proc/mounts
-}
 
 # Every file of the tree, as the server has it and as the client reads it after a remount.
 same_tree() {
@@ -30,9 +16,6 @@ same_tree() {
 }
 
 copy_tree() { mountpoint -q "$MOUNT" && cp -a /run/tree "$MOUNT/tree" && sync -f "$MOUNT"; }
-
-# fio_nfs NAME ARG...: on files of the mount.
-fio_nfs() { mountpoint -q "$MOUNT" && fio_verify "$@" --directory="$MOUNT"; }
 
 # connects: how often the client's transport has connected.
 connects() { sed -n 's/.*xprt:\trdma [0-9]* [0-9]* \([0-9]*\) .*/\1/p' /proc/self/mountstats; }
@@ -59,15 +42,12 @@ fio_through_cut() {
 	[ "$(connects)" -gt "$before" ]
 }
 
-stop_rest() { pkill -x rpcbind; umount /proc/fs/nfsd && umount "$FOLDER"; }
-
-modules_gone() {
-	modprobe -r nfsv4 nfsv3 nfs && modprobe -r nfsd && modprobe -r rpcrdma
-}
+modules_gone() { nfs_client_gone && nfs_server_gone; }
 
 make_wire
 load_modules
-check "a file system to give away" make_export
+modprobe brd rd_nr=1 rd_size=131072 || die "no RAM disk"
+check "a file system to give away" make_export /dev/ram0
 add_devices nfs
 for NETDEV in va vb; do check "$NETDEV notices dead connections" howto nfs impatient; done
 
@@ -90,18 +70,12 @@ check "all sizes at random, verified" fio_nfs sizes --rw=randwrite --bsrange=512
 check "buffered, verified" fio_nfs buffered --direct=0 --ioengine=psync --rw=randwrite \
 	--bs=64k --size=4m --end_fsync=1
 
-check "1 % loss" impair loss 1%
-check "all sizes with loss, verified" fio_nfs loss --rw=randwrite --bsrange=512-256k \
-	--blockalign=512 --size=2m --iodepth=16
-check "packets were lost" lost_packets
-check "delay and reordering" impair delay 2ms 1ms reorder 25% 50%
-check "all sizes with reordering, verified" fio_nfs reorder --rw=randwrite --bsrange=512-256k \
-	--blockalign=512 --size=2m --iodepth=16
-check "a good wire again" unimpair
+on_bad_wires fio_nfs
 check "the link goes down and up, verified" fio_through_flap
 check "the connection breaks and is made again, verified" fio_through_cut
 check "nothing was wrong on the wire" no_wire_errors
 
+nfs_devices_removed
 check "unmount at the end" howto nfs unmount
 check "version 3" howto nfs mount3
 check "version 3, verified" fio_nfs three --rw=randwrite --bs=32k --size=2m --iodepth=4

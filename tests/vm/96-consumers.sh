@@ -66,22 +66,16 @@ port_mapper() {
 	pkill syslogd
 }
 
-fio_srp() {
-	local disk
-	disk=$(scsi_disk) || { echo "no disk"; return 1; }
-	fio_verify "$@" --filename="$disk"
-}
-
 srp() {
 	modprobe brd rd_nr=1 rd_size=131072
 	NETDEV=va check "an SRP target" howto consumers srp-target
 	check "it listens" wait_listen - $PORT
 	NETDEV=vb check "an initiator logs in" howto consumers srp-login
 	check "the disk appears" until_true 60 scsi_disk
-	check "all sizes at random, verified" fio_srp sizes --rw=randwrite --bsrange=512-512k \
+	check "all sizes at random, verified" fio_scsi sizes --rw=randwrite --bsrange=512-512k \
 		--blockalign=512 --size=4m --iodepth=16 --numjobs=2 --offset_increment=8m
 	check "it logs out" howto consumers srp-logout
-	check "the disk is gone" until_true 60 no_disk
+	check "the disk is gone" until_true 60 scsi_gone
 	check "the target goes" howto consumers srp-target-down
 	check "SRP's modules are unloaded" srp_gone
 	check "nothing is left of SRP" until_true 20 nothing_left

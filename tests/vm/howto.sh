@@ -62,8 +62,8 @@ howto_ran() { [ -n "$2" ] && [ -e "$LOGS/.howto-$1-$2" ]; }
 # howto_modprobe: "modprobe kiwarp" is for those who have it installed; here it is in build/.
 howto_modprobe() {
 	local needs
-	needs=$(modinfo -F depends "$TOP/build/kiwarp.ko" | tr , ' ')
+	needs=$(modinfo -F depends "$KIWARP_KO" | tr , ' ')
 	mkdir -p /etc/modprobe.d
-	echo "install kiwarp modprobe -a $needs; [ -d /sys/module/kiwarp ] || insmod $TOP/build/kiwarp.ko" \
+	echo "install kiwarp modprobe -a $needs; [ -d /sys/module/kiwarp ] || insmod $KIWARP_KO" \
 		>/etc/modprobe.d/kiwarp.conf
 }

@@ -10,6 +10,8 @@ set -uo pipefail
 
 DEV_TYPE=${DEV_TYPE:-kiwarp}
 OUT=${OUT:-/run/kiwarp}
+# A guest whose kernel is not Debian's has the module elsewhere.
+KIWARP_KO=${KIWARP_KO:-$TOP/build/kiwarp.ko}
 LOGS=$OUT/logs
 # One command may take this long in an emulated machine before it counts as hung.
 PATIENCE=${PATIENCE:-90}
@@ -264,7 +266,7 @@ load_modules() {
 }
 
 load_kiwarp() {
-	load_file "$TOP/build/kiwarp.ko"
+	load_file "$KIWARP_KO"
 	use_provider
 }
 

@@ -30,6 +30,17 @@ segmented() { ethtool -K va tso "$1" gso "$1" && ethtool -K vb tso "$1" gso "$1"
 # Either end has lost some: there may be few from the one to the other.
 lost_packets() { { tc -s qdisc show dev va; tc -s qdisc show dev vb; } | grep -E 'dropped [1-9]'; }
 
+# on_bad_wires COMMAND...: it does as fio_verify: blocks of all sizes, with loss, and out of order.
+on_bad_wires() {
+	local sizes=(--rw=randwrite --bsrange=512-256k --blockalign=512 --size=2m --iodepth=16)
+	check "1 % loss" impair loss 1%
+	check "all sizes with loss, verified" "$@" loss "${sizes[@]}"
+	check "packets were lost" lost_packets
+	check "delay and reordering" impair delay 2ms 1ms reorder 25% 50%
+	check "all sizes with reordering, verified" "$@" reorder "${sizes[@]}"
+	check "a good wire again" unimpair
+}
+
 # cut_wire SECONDS: the wire is down for so long.
 cut_wire() {
 	ip link set va down
@@ -61,12 +72,87 @@ nothing_left() {
 		! rdma resource show cq | grep -qE 'users [1-9]'
 }
 
-# fio_verify NAME ARG...: writes blocks with checksums, reads them back.
+# How fio does all I/O: blocks are written with checksums and read back.
+fio_how=(--direct=1 --ioengine=libaio --thread --verify=crc32c --verify_fatal=1 --group_reporting)
+
+fio_jobs() { # ARG...
+	timeout -k 5 "$PATIENCE" fio "${fio_how[@]}" "$@"
+}
+
+# fio_verify NAME ARG...: one kind of job.
 fio_verify() {
 	local name=$1
 	shift
-	timeout -k 5 "$PATIENCE" fio --direct=1 --ioengine=libaio --thread --verify=crc32c \
-		--verify_fatal=1 --group_reporting --name="$name" "$@"
+	fio_jobs --name="$name" "$@"
+}
+
+# fio_on DISK ARG...: jobs on a disk, which is to be there.
+fio_on() {
+	local disk=$1
+	shift
+	[ -b "$disk" ] || { echo "no disk"; return 1; }
+	fio_jobs --filename="$disk" "$@"
+}
+
+# fio_load NAME ARG...: I/O without end in the background, on what ARG says, until it is ended by
+# fio_stop or fio_gives_up. Its rate leaves the machine enough time for those who watch.
+fio_load() {
+	local name=$1
+	shift
+	start "$name" - fio "${fio_how[@]}" --name="$name" "$@" --rw=randwrite --bsrange=4k-64k \
+		--iodepth=8 --size=2m --numjobs=2 --rate_iops=80,80 --time_based --runtime=3600
+	fio_log=$server_log
+}
+
+# fio_stop NAME: it ends when asked to, and has not seen one error or wrong checksum.
+fio_stop() {
+	pkill -INT -x fio
+	until_true 60 gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
+	await "$1"
+	cat "$fio_log"
+	grep -q 'err= 0' "$fio_log" && ! grep -qiE 'verify(:| failed)|bad (header|magic)|error=' "$fio_log"
+}
+
+# fio_gives_up NAME [SECONDS]: its disk is gone for good, which it says, and ends.
+fio_gives_up() {
+	until_true "${2:-60}" gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
+	await "$1"
+	cat "$fio_log"
+	grep -qE 'Input/output error|No such device' "$fio_log" &&
+		! grep -qiE 'verify failed|bad (header|magic)' "$fio_log"
+}
+
+# ios_done DISK: how many reads and writes.
+ios_done() {
+	local stat
+	read -ra stat 2>/dev/null <"/sys/block/${1##*/}/stat" && echo $((stat[0] + stat[4]))
+}
+
+# grows COMMAND...: the number that it prints does, in ten seconds at most.
+grows() {
+	local before
+	before=$("$@") && until_true 10 is_more "$before" "$@"
+}
+
+is_more() { # THAN COMMAND...
+	local than=$1 now
+	shift
+	now=$("$@") && [ "$now" -gt "$than" ]
+}
+
+# copy_sources TO FOLDER...: this project's folders. same_sources: they are as they were.
+copy_sources() {
+	local to=$1
+	shift
+	mountpoint -q "$to" && cp -r "${@/#/$TOP/}" "$to/" && sync -f "$to"
+}
+
+same_sources() {
+	local to=$1 folder
+	shift
+	for folder in "$@"; do
+		diff -r --no-dereference "$TOP/$folder" "$to/$folder" || return
+	done
 }
 
 # make_tree FOLDER: files of many sizes in folders, a link, names that are not ASCII.
@@ -88,7 +174,14 @@ scsi_disk() {
 	[ -b "/dev/${disk##*/}" ] && echo "/dev/${disk##*/}"
 }
 
-no_disk() { ! scsi_disk; }
+scsi_gone() { ! scsi_disk; }
+
+# fio_scsi NAME ARG...: on it.
+fio_scsi() {
+	local name=$1
+	shift
+	fio_on "$(scsi_disk)" --name="$name" "$@"
+}
 
 # The kernel's SCSI target, which has loaded modules for all kinds of disks, is unloaded.
 target_gone() {
