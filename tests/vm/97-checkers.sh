@@ -1,18 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# NVMe over Fabrics, iSCSI and NFS over Kiwarp in a kernel with KASAN, lockdep and kmemleak: data
-# intact, controllers reset under load, the devices of either end taken away under load and
-# added again, all unloaded; not one report.
+# NVMe over Fabrics over Kiwarp in a kernel with KASAN, lockdep and kmemleak: data intact,
+# controllers reset under load, the devices of either end taken away under load and added again,
+# all unloaded; not one report.
 # guest: --uml --mem 1024
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=nvme.sh
 . "$(dirname "$0")/nvme.sh"
-# shellcheck source=iser.sh
-. "$(dirname "$0")/iser.sh"
-# shellcheck source=nfs.sh
-. "$(dirname "$0")/nfs.sh"
 
 export DISK=/dev/nullb0
 
@@ -24,6 +20,8 @@ checkers() {
 	[ "$(sed -n 's/.*debug_locks: *//p' /proc/lockdep_stats)" = 1 ] &&
 		grep -q ' kasan_report$' /proc/kallsyms
 }
+
+add_device() { NETDEV=$1 howto nvme device && until_true 10 active "kw_$1"; }
 
 fio_nvme_verify() {
 	local name=$1
@@ -42,7 +40,7 @@ nvme_all() {
 	under_load "NVMe: three controller resets under load" resets 3
 	under_load "NVMe: the target's device deleted under load, and added" target_device_removed
 	gone_for_good "NVMe: the host's device deleted under load" rdma link delete kw_vb
-	check "NVMe: the host's device added again" add_iser_device vb
+	check "NVMe: the host's device added again" add_device vb
 	check "NVMe: connected again" howto nvme connect
 	check "NVMe: I/O once more" fio_nvme --name=again --rw=randwrite --bs=64k --size=8m
 	check "NVMe: disconnected" howto nvme disconnect
@@ -50,51 +48,14 @@ nvme_all() {
 	check "NVMe: nothing is left" until_true 20 nothing_left
 }
 
-iscsi_all() {
-	check "iSCSI: the target" howto iser target
-	check "iSCSI: start the initiator" howto iser initiator
-	check_says "iSCSI: discovered" "$TARGET:3260,1 $IQN" howto iser discover
-	check "iSCSI: dead connections are noticed soon" impatient
-	check_says "iSCSI: logged in by RDMA" 'Iface Transport: iser' howto iser login
-	check "iSCSI: the disk appears" until_true 60 scsi_disk
-	check "iSCSI: I/O of all sizes" fio_scsi sizes --rw=randwrite --bsrange=512-1m \
-		--blockalign=512 --size=16m --iodepth=32
-	iser_devices_removed
-	check "iSCSI: logged out" howto iser logout
-	check "iSCSI: the disk is gone" until_true 60 scsi_gone
-	check "iSCSI: the target goes" howto iser target-down
-	check "iSCSI: nothing is left" until_true 20 nothing_left
-}
-
-nfs_all() {
-	modprobe brd rd_nr=1 rd_size=131072 || return
-	check "NFS: a file system to give away" make_export /dev/ram0
-	check "NFS: the server's configuration" howto nfs configure
-	check "NFS: the server" howto nfs start
-	check "NFS: mounted by RDMA" mounted_by_rdma || return
-	check "NFS: I/O of all sizes" fio_nfs sizes --rw=randwrite --bsrange=512-1m \
-		--blockalign=512 --size=16m --iodepth=32
-	nfs_devices_removed
-	check "NFS: unmounted" howto nfs unmount
-	check "NFS: the server goes" howto nfs stop
-	check "NFS: its other parts" stop_rest
-	check "NFS: nothing is left" until_true 20 nothing_left
-}
-
-modules_gone() {
-	stop_iscsid && consumers_gone && iser_gone && nfs_client_gone && nfs_server_gone
-}
-
 check "the checkers are there" checkers
 make_wire
 howto_modprobe
 modprobe null_blk nr_devices=1 memory_backed=1 gb=1 || die "no null block device"
-check "the server's device" add_iser_device va
-check "the client's device" add_iser_device vb
+check "the server's device" add_device va
+check "the client's device" add_device vb
 nvme_all
-iscsi_all
-nfs_all
-check "the consumers' modules are unloaded" modules_gone
+check "the consumers' modules are unloaded" consumers_gone
 for NETDEV in va vb; do check "$NETDEV's device goes" howto nvme device-down; done
 teardown_pair kiwarp
 check "the checkers still look" checkers

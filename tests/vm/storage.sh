@@ -113,12 +113,13 @@ fio_stop() {
 	grep -q 'err= 0' "$fio_log" && ! grep -qiE 'verify(:| failed)|bad (header|magic)|error=' "$fio_log"
 }
 
-# fio_gives_up NAME [SECONDS]: its disk is gone for good, which it says, and ends.
+# fio_gives_up NAME [SECONDS]: its disk is gone for good, which it says, and ends. A disk that is
+# being removed has no octets, and so no space.
 fio_gives_up() {
 	until_true "${2:-60}" gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
 	await "$1"
 	cat "$fio_log"
-	grep -qE 'Input/output error|No such device' "$fio_log" &&
+	grep -qE 'Input/output error|No such device|No space left on device' "$fio_log" &&
 		! grep -qiE 'verify failed|bad (header|magic)' "$fio_log"
 }
 
