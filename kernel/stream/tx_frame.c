@@ -422,8 +422,12 @@ static enum kw_lent kw_frame_wqe_lent(struct kw_stream *s, struct kw_chunk *ch)
 	return KW_LENT_BUILT;
 }
 
-/* As many FPDUs as the short way has room for. Returns whether there are any. */
-static bool kw_frame_wqe_middle(struct kw_stream *s, struct kw_chunk *ch)
+/*
+ * As many FPDUs as the short way has room for. Returns whether there are any.
+ * Not inline, because the kernel clears variables when their function begins.
+ */
+static noinline bool kw_frame_wqe_middle(struct kw_stream *s,
+					 struct kw_chunk *ch)
 {
 	const struct kw_wqe *w = &s->tx.wqe;
 	struct kw_sg_pos *pos = &s->tx.pos;
@@ -507,7 +511,8 @@ static void kw_read_resp_fail(struct kw_stream *s, u32 len)
 	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
 }
 
-static bool kw_frame_read_resp_middle(struct kw_stream *s, struct kw_chunk *ch)
+static noinline bool kw_frame_read_resp_middle(struct kw_stream *s,
+					       struct kw_chunk *ch)
 {
 	const struct kw_read_req *r = &s->irq[s->irq_head];
 	const struct kiwarp_sge src = {
