@@ -40,7 +40,7 @@ verifier() { # WHO SERVER_NS CLIENT_NS ARG...
 }
 
 one_way() { # WHO SERVER_NS CLIENT_NS
-	local who=$1 sns=$2 cns=$3 addr verb size
+	local who=$1 sns=$2 cns=$3 addr verb
 	addr=$(address "$2")
 	pair "$who: rping" 7174 "$sns" "$cns" rping -s -a "$addr" -C 20 -V -- \
 		rping -c -a "$addr" -C 20 -V
@@ -56,23 +56,31 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 101
 		perf "$who" "$sns" "$cns" ib_${verb}_lat -s 64 -n 100
 	done
-	# Not -a, and -b not without -Q: see 30-perftest.sh.
-	for size in 2 1024 1048576; do
-		for verb in write read send; do
-			perf "$who" "$sns" "$cns" ib_${verb}_bw -s $size -n 11
-		done
-		perf "$who" "$sns" "$cns" ib_send_bw -b -s $size -n 11 -t 11 -Q 11
-	done
 	verifier "$who" "$sns" "$cns" --ops 3000 --max-size 256k --seed 1
 	verifier "$who" "$sns" "$cns" --ops 10000 --max-size 16k --seed 2
 }
 
-with_siw() { # MODULE NAME
+# Not -a, and -b not without -Q: see 30-perftest.sh.
+sizes() { # WHO SERVER_NS CLIENT_NS
+	local size verb
+	for size in 2 1024 1048576; do
+		for verb in write read send; do
+			perf "$1" "$2" "$3" ib_${verb}_bw -s $size -n 11
+		done
+		perf "$1" "$2" "$3" ib_send_bw -b -s $size -n 11 -t 11 -Q 11
+	done
+}
+
+with_siw() { # MODULE NAME [sizes]
 	load_file "$1"
 	link_add db b vb siw || die "rdma link add db"
 	until_true 10 active db || die "port of db is not active"
 	one_way "Kiwarp serves siw, $2" a b
 	one_way "siw serves Kiwarp, $2" b a
+	if [ "${3:-}" = sizes ]; then
+		sizes "Kiwarp serves siw, $2" a b
+		sizes "siw serves Kiwarp, $2" b a
+	fi
 	check "rmmod siw, $2" rmmod siw
 }
 
@@ -113,7 +121,7 @@ load_modules
 make_net
 link_add da a va || die "rdma link add da"
 until_true 10 active da || die "port of da is not active"
-with_siw "$SIW_KO" "siw's CRC off"
+with_siw "$SIW_KO" "siw's CRC off" sizes
 with_siw "$SIW_CRC_KO" "siw's CRC on"
 large "$SIW_GSO_KO"
 teardown_pair
