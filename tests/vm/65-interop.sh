@@ -17,10 +17,12 @@ setup_peer() {
 	until_true 10 active da || die "port of da is not active"
 }
 
-# What Kiwarp sends, and the frames by which Wireshark knows an MPA connection.
+# What Kiwarp sends, and the frames by which Wireshark knows an MPA connection: one of hundreds may
+# have the ports of an earlier one, which only its SYN tells apart.
 capture() {
 	ip netns exec b tcpdump -Z root -i vb -B 32768 -s 0 -w /dev/shm/peer.pcap \
-		'src host 10.1.0.1 or tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x4d504120' 2>"$OUT/tcpdump" &
+		'src host 10.1.0.1 or tcp[tcpflags] & tcp-syn != 0 or
+		tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x4d504120' 2>"$OUT/tcpdump" &
 	tcpdump=$!
 	until_true 90 grep -q 'listening on' "$OUT/tcpdump" || die "tcpdump does not start"
 }
