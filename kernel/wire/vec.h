@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Copying and CRC32C by vector registers, for long runs of payload, in a third
+ * of the instructions of copy.c, and two thirds of those of crc.c. There is no
+ * function for both at once: it would have to read again what it has copied,
+ * and is no faster than one after the other.
+ *
+ * In the kernel those registers belong to user space. They may be used only in
+ * a section that has saved them, which is worth it for several FPDUs at once:
+ * stream/vec.h has such sections.
+ */
+#ifndef KW_WIRE_VEC_H
+#define KW_WIRE_VEC_H
+
+#include "wire/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+bool kw_vec_has(void);
+void kw_vec_copy(void *dst, const void *src, size_t n);
+u32 kw_vec_crc32c(u32 crc, const void *p, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KW_WIRE_VEC_H */

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "wire/vec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "octets.h"
+#include "wire/crc.h"
+
+namespace kiwarp::test {
+namespace {
+
+// Against crc.c, whose own test is against the definition.
+class Vec : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(kw_vec_has()) << "this test needs a CPU with AVX, SSE4.2 and PCLMULQDQ";
+    std::mt19937 random(5044);
+    std::generate(data_.begin(), data_.end(), [&] { return static_cast<u8>(random()); });
+  }
+
+  Octets data_ = Octets(9200);
+};
+
+// Every length that blocks and steps divide in another way, at changing alignments.
+TEST_F(Vec, SumsAllLengths) {
+  for (size_t length = 0; length < 3100; length++) {
+    const u8* part = data_.data() + length % 67;
+    ASSERT_EQ(kw_vec_crc32c(KW_CRC_SEED, part, length), kw_crc32c(KW_CRC_SEED, part, length))
+        << length << " octets";
+  }
+  EXPECT_EQ(kw_vec_crc32c(7, data_.data(), 9100), kw_crc32c(7, data_.data(), 9100));
+}
+
+TEST_F(Vec, CopiesAllLengthsAndNotAnOctetMore) {
+  for (size_t length = 0; length < 3100; length++) {
+    const size_t from = length % 67;
+    const size_t to = 16 + length % 33;
+    Octets want(3200, kGuard);
+    std::copy_n(data_.begin() + static_cast<long>(from), length,
+                want.begin() + static_cast<long>(to));
+    Octets copied(3200, kGuard);
+    kw_vec_copy(copied.data() + to, data_.data() + from, length);
+    ASSERT_EQ(copied, want) << length << " octets";
+  }
+}
+
+}  // namespace
+}  // namespace kiwarp::test
