@@ -297,18 +297,26 @@ static bool kw_rx_staged(struct kw_stream *s)
 	return !rv;
 }
 
-/* The FPDU at the cursor, by the short way if there is one for it. */
+/*
+ * The FPDU at the cursor; or, if there is a short way for it, as many as can go
+ * it. fpdus is how many it were in all.
+ */
 static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 					   struct kw_cursor *c, u32 avail,
-					   u32 *used, struct kw_segment *seg)
+					   u32 *used, u32 *fpdus,
+					   struct kw_segment *seg)
 {
+	int rv;
+
 	if (s->rx.next.mem) {
-		*used = kw_next_take(s, c, avail);
+		*used = kw_next_take(s, c, avail, fpdus);
 		if (*used)
 			return 0;
 		kw_next_end(s);
 	}
-	return kw_rx_fpdu(s, c, avail, used, seg);
+	rv = kw_rx_fpdu(s, c, avail, used, seg);
+	*fpdus += !!*used;
+	return rv;
 }
 
 static void kw_rx_pass(struct kw_stream *s)
@@ -330,8 +338,7 @@ static void kw_rx_pass(struct kw_stream *s)
 		return;
 
 	while (done < avail) {
-		rv = kw_rx_next_fpdu(s, &c, avail - done, &used, &seg);
-		fpdus += !!used;
+		rv = kw_rx_next_fpdu(s, &c, avail - done, &used, &fpdus, &seg);
 		if (rv || !used)
 			break;
 		done += used;

@@ -4,16 +4,15 @@
  *
  * A handler in rx_msg.c that has placed a segment, but not the last, of its
  * message leaves here what the next one's header has to be, and where its
- * payload may go without any further question: the rest of an extent of the
- * region. A segment that is different in anything goes the long way, which
+ * payload may go without any further question: the rest of a region, or of a
+ * buffer in it. A segment that is different in anything goes the long way, which
  * knows every error. What is expected holds for one pass at most, and only
  * until another segment has gone the long way.
  */
 #include <linux/unaligned.h>
 
 #include "stream/rx_next.h"
-#include "wire/copy.h"
-#include "wire/crc.h"
+#include "stream/vec.h"
 
 static u64 kw_next_octets(const u8 *p)
 {
@@ -25,12 +24,11 @@ static void kw_next_expect(struct kw_stream *s, const struct kw_segment *seg,
 			   struct kw_mem *mem, u64 addr, u64 room)
 {
 	struct kw_rx_next *next = &s->rx.next;
-	struct kw_run run;
 
-	run = kw_mem_at(mem, addr - mem->base, &s->rx.mem_ext);
 	next->mem = mem;
-	next->va = run.va;
-	next->room = min3(run.len, room, (u64)U32_MAX);
+	next->off = addr - mem->base;
+	next->run.len = 0;
+	next->room = min3(mem->len - next->off, room, (u64)U32_MAX);
 	next->tagged = seg->ddp.tagged;
 	next->hdr_len = next->tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
 	next->head = kw_next_octets(seg->raw + 2);
@@ -127,12 +125,44 @@ static __always_inline bool kw_next_is(const struct kw_rx_next *next,
 	       get_unaligned_be32(p + 16) == next->at;
 }
 
+/* The next octets, which have to be of one extent. */
+static __always_inline void kw_next_copy(struct kw_rx_next *next, const u8 *p,
+					 u32 len)
+{
+	if (next->vec)
+		kw_vec_copy(next->run.va, p, len);
+	else
+		kw_copy(next->run.va, p, len);
+	next->run.va += len;
+	next->run.len -= len;
+	next->off += len;
+}
+
+/* The same from extent to extent. */
+static noinline void kw_next_copy_split(struct kw_stream *s, const u8 *p,
+					u32 len)
+{
+	struct kw_rx_next *next = &s->rx.next;
+
+	while (len) {
+		u32 n = min_t(u64, next->run.len, len);
+
+		if (!n) {
+			next->run = kw_mem_at(next->mem, next->off,
+					      &s->rx.mem_ext);
+			continue;
+		}
+		kw_next_copy(next, p, n);
+		p += n;
+		len -= n;
+	}
+}
+
 /* Note that @len octets more have been placed. */
 static __always_inline void kw_next_placed(struct kw_rx *rx, u32 len)
 {
 	struct kw_rx_next *next = &rx->next;
 
-	next->va += len;
 	next->room -= len;
 	next->at += len;
 	if (next->read) {
@@ -144,30 +174,26 @@ static __always_inline void kw_next_placed(struct kw_rx *rx, u32 len)
 	}
 }
 
-/**
- * kw_next_take() - place the next segment if it is the one expected
- * @s: stream; @s->rx.next.mem is not NULL
- * @c: cursor at the FPDU; moved past it if it is taken
- * @avail: octets received from there
- *
- * The FPDU may be in memory that somebody else writes to. What is taken from
- * it is its length, read once, and what it must be equal to anyway.
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: octets that the FPDU takes, or 0 if it has to go the long way.
- */
-u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail)
+/* Is the CRC right? */
+static bool kw_next_crc_ok(const struct kw_rx_next *next, const u8 *p,
+			   const u8 *field)
+{
+	u32 len = field - p;
+
+	return kw_crc_get(field) == (next->vec ?
+				     kw_vec_crc32c(KW_CRC_SEED, p, len) :
+				     kw_crc32c(KW_CRC_SEED, p, len));
+}
+
+/* Take the FPDU at @p, as kw_next_take() does. */
+static __always_inline u32 kw_next_take_one(struct kw_stream *s, const u8 *p,
+					    u32 avail)
 {
 	struct kw_rx_next *next = &s->rx.next;
 	u32 ulpdu_len, span, len;
-	const u8 *p;
 
-	if (!c->left)
-		kw_cursor_next(c);
-	avail = min(avail, c->left);
 	if (avail < KW_RX_RAW_LEN)
 		return 0;
-	p = c->p;
 	ulpdu_len = get_unaligned_be16(p);
 	span = kw_fpdu_len(ulpdu_len);
 	len = ulpdu_len - next->hdr_len;
@@ -176,14 +202,51 @@ u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail)
 	/* One that is shorter than its header has a negative len. */
 	if (len - 1 >= next->room)
 		return 0;
-	if (s->p.crc && kw_crc_get(p + span - KW_MPA_CRC_LEN) !=
-			kw_crc32c(KW_CRC_SEED, p, span - KW_MPA_CRC_LEN))
+	if (s->p.crc && !kw_next_crc_ok(next, p, p + span - KW_MPA_CRC_LEN))
 		return 0;
-	kw_copy(next->va, p + KW_MPA_HDR_LEN + next->hdr_len, len);
+	p += KW_MPA_HDR_LEN + next->hdr_len;
+	if (len <= next->run.len)
+		kw_next_copy(next, p, len);
+	else
+		kw_next_copy_split(s, p, len);
 	kw_next_placed(&s->rx, len);
-	c->p += span;
-	c->left -= span;
 	return span;
+}
+
+/**
+ * kw_next_take() - place the next segments, as far as they are those expected
+ * @s: stream; @s->rx.next.mem is not NULL
+ * @c: cursor at an FPDU; moved past those that are taken
+ * @avail: octets received from there
+ * @fpdus: those taken are added to it
+ *
+ * FPDUs may be in memory that somebody else writes to. What is taken from
+ * each is its length, read once, and what it must be equal to anyway.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: octets that the FPDUs take, or 0 if one has to go the long way.
+ */
+u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		 u32 *fpdus)
+{
+	struct kw_rx_next *next = &s->rx.next;
+	u32 span, taken = 0;
+
+	if (!c->left)
+		kw_cursor_next(c);
+	avail = min(avail, c->left);
+	if (!next->vec)
+		next->vec = kw_vec_begin(min(avail, next->room));
+	for (;;) {
+		span = kw_next_take_one(s, c->p + taken, avail - taken);
+		if (!span)
+			break;
+		taken += span;
+		(*fpdus)++;
+	}
+	c->p += taken;
+	c->left -= taken;
+	return taken;
 }
 
 /**
@@ -196,6 +259,8 @@ void kw_next_end(struct kw_stream *s)
 {
 	if (!s->rx.next.mem)
 		return;
+	kw_vec_end(s->rx.next.vec);
+	s->rx.next.vec = false;
 	kw_mem_put(s->rx.next.mem);
 	s->rx.next.mem = NULL;
 }

@@ -15,7 +15,8 @@ void kw_next_write(struct kw_stream *s, const struct kw_segment *seg,
 void kw_next_read_resp(struct kw_stream *s, const struct kw_segment *seg,
 		       struct kw_mem *mem, struct kw_orq_entry *e);
 void kw_next_send(struct kw_stream *s, const struct kw_segment *seg);
-u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail);
+u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		 u32 *fpdus);
 void kw_next_end(struct kw_stream *s);
 
 #endif /* KW_STREAM_RX_NEXT_H */

@@ -151,24 +151,28 @@ struct kw_orq_entry {
 /**
  * struct kw_rx_next - the segment that is expected next: see stream/rx_next.c
  * @mem: region that it goes to, held; NULL: none is expected
- * @va: where in the region
+ * @off: where in the region
+ * @run: octets of the region from there; its length may be 0
  * @room: octets from there that may be written to without further question
  * @at: its TO or MO
  * @head: octets 2 to 9 of its FPDU, in the order of memory
  * @queue: octets 8 to 15, likewise; not used with @tagged
  * @hdr_len: octets of its DDP header
  * @tagged: it is tagged
+ * @vec: vector registers may be used: see stream/vec.h
  * @read: the Read that it answers, or NULL
  */
 struct kw_rx_next {
 	struct kw_mem *mem;
-	u8 *va;
+	u64 off;
+	struct kw_run run;
 	u32 room;
 	u32 hdr_len;
 	u64 at;
 	u64 head;
 	u64 queue;
 	bool tagged;
+	bool vec;
 	struct kw_orq_entry *read;
 };
 

@@ -21,6 +21,7 @@
 #include "stream/stream.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/vec.h"
 #include "stream/zcopy.h"
 
 /*
@@ -43,6 +44,7 @@ int kw_streams_init(void)
 	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
 	kw_stream_wq = alloc_workqueue("kiwarp", WQ_UNBOUND | WQ_MEM_RECLAIM |
 				       WQ_HIGHPRI, 0);
+	kw_vec_init();
 	return kw_stream_wq ? 0 : -ENOMEM;
 }
 

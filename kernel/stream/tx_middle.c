@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The short way for the middle of a long message: FPDUs that each fill a TCP
- * segment, with payload from one extent of a region, differ in nothing but
+ * segment, with payload from one entry of the list, differ in nothing but
  * their offset. Rights are checked once for all that go into a block, while
  * the region is held.
  */
@@ -9,29 +9,74 @@
 
 #include "stream/place.h"
 #include "stream/tx_middle.h"
-#include "wire/copy.h"
-#include "wire/crc.h"
+#include "stream/vec.h"
 
-/* Build one FPDU of @len octets at @p, with payload from @va. */
-static void kw_middle_fpdu(const struct kw_stream *s, u8 *p, u32 hdr_len,
-			   const u8 *va, u32 len)
+/* The next octets of payload, which have to be of one extent. */
+static __always_inline u32 kw_middle_copy(struct kw_middle *m, u32 crc, u8 *dst,
+					  u32 len, bool sum)
 {
-	u8 *payload = p + KW_MPA_HDR_LEN + hdr_len;
-	u8 *field = payload + len;
+	const u8 *src = m->run.va;
 
-	if (s->p.crc) {
-		u32 crc = kw_crc32c(KW_CRC_SEED, p, KW_MPA_HDR_LEN + hdr_len);
-
-		kw_crc_put(field, kw_crc32c_copy(crc, payload, va, len));
-	} else {
-		kw_copy(payload, va, len);
-		put_unaligned_le32(0, field);
-	}
+	m->run.va += len;
+	m->run.len -= len;
+	m->off += len;
+	if (m->vec)
+		kw_vec_copy(dst, src, len);
+	else if (sum)
+		crc = kw_crc32c_copy(crc, dst, src, len);
+	else
+		kw_copy(dst, src, len);
+	return crc;
 }
 
-static void kw_middle_build(const struct kw_stream *s, struct kw_chunk *ch,
-			    struct kw_middle *m, const u8 *va, u32 hdr_len,
-			    u32 len, u32 nr)
+/* The same from extent to extent. */
+static noinline u32 kw_middle_copy_split(struct kw_stream *s,
+					 const struct kw_mem *mem,
+					 struct kw_middle *m, u32 crc, u8 *dst,
+					 u32 len)
+{
+	while (len) {
+		u32 n = min_t(u64, m->run.len, len);
+
+		if (!n) {
+			m->run = kw_mem_at(mem, m->sge->addr + m->off -
+					   mem->base, &s->rx.mem_ext);
+			continue;
+		}
+		crc = kw_middle_copy(m, crc, dst, n, s->p.crc);
+		dst += n;
+		len -= n;
+	}
+	return crc;
+}
+
+/* Build the FPDU at @p, with @len octets of payload from @payload on. */
+static __always_inline void kw_middle_fpdu(struct kw_stream *s,
+					   const struct kw_mem *mem,
+					   struct kw_middle *m, u8 *p,
+					   u8 *payload, u32 len)
+{
+	u8 *field = payload + len;
+	u32 crc = KW_CRC_SEED;
+
+	/* In a section the sum comes last: see wire/vec.h. */
+	if (s->p.crc && !m->vec)
+		crc = kw_crc32c(crc, p, payload - p);
+	if (len <= m->run.len)
+		crc = kw_middle_copy(m, crc, payload, len, s->p.crc);
+	else
+		crc = kw_middle_copy_split(s, mem, m, crc, payload, len);
+	if (!s->p.crc)
+		put_unaligned_le32(0, field);
+	else if (m->vec)
+		kw_crc_put(field, kw_vec_crc32c(crc, p, field - p));
+	else
+		kw_crc_put(field, crc);
+}
+
+static void kw_middle_build(struct kw_stream *s, const struct kw_mem *mem,
+			    struct kw_chunk *ch, struct kw_middle *m,
+			    u32 hdr_len, u32 len, u32 nr)
 {
 	u8 *p = ch->p;
 
@@ -43,10 +88,9 @@ static void kw_middle_build(const struct kw_stream *s, struct kw_chunk *ch,
 			put_unaligned_be32(m->at, m->head + 16);
 		/* Of a tagged header this is more; payload takes its place. */
 		memcpy(p, m->head, sizeof(m->head));
-		kw_middle_fpdu(s, p, hdr_len, va, len);
+		kw_middle_fpdu(s, mem, m, p, p + KW_MPA_HDR_LEN + hdr_len, len);
 		m->at += len;
 		p += ch->cut.full;
-		va += len;
 	}
 }
 
@@ -58,7 +102,7 @@ static void kw_middle_build(const struct kw_stream *s, struct kw_chunk *ch,
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
  * Return: octets of payload in the FPDUs built; 0 if there are none, because
- * the extent ends before, or because a right is missing.
+ * @m->sge ends before, or because a right is missing.
  */
 u32 kw_middle_frame(struct kw_stream *s, struct kw_chunk *ch,
 		    struct kw_middle *m)
@@ -67,18 +111,17 @@ u32 kw_middle_frame(struct kw_stream *s, struct kw_chunk *ch,
 	u32 len = ch->cut.full - KW_MPA_OVERHEAD - hdr_len;
 	/* The last FPDU is different. */
 	u32 most = min(m->sge->length - m->off, m->left - 1);
-	struct kw_run run;
 	struct kw_mem *mem;
 	u32 nr;
 
 	mem = kw_get_sge(s, m->sge, m->access);
 	if (!mem)
 		return 0;
-	run = kw_mem_at(mem, m->sge->addr + m->off - mem->base,
-			&s->rx.mem_ext);
-	nr = min((u32)min_t(u64, run.len, most) / len,
-		 ch->left / ch->cut.full);
-	kw_middle_build(s, ch, m, run.va, hdr_len, len, nr);
+	nr = min(most / len, ch->left / ch->cut.full);
+	m->run.len = 0;
+	m->vec = kw_vec_begin(nr * len);
+	kw_middle_build(s, mem, ch, m, hdr_len, len, nr);
+	kw_vec_end(m->vec);
 	kw_mem_put(mem);
 	ch->p += nr * ch->cut.full;
 	ch->left -= nr * ch->cut.full;

@@ -13,6 +13,8 @@
  * @access: IB_ACCESS_* that the region must have
  * @tagged: the FPDUs are
  * @at: TO or MO of the first
+ * @run: octets of memory from there, as far as they are contiguous
+ * @vec: vector registers may be used: see stream/vec.h
  * @head: the octets of an FPDU before its payload, all but ULPDU_Length, TO and MO
  */
 struct kw_middle {
@@ -22,6 +24,8 @@ struct kw_middle {
 	u32 access;
 	bool tagged;
 	u64 at;
+	struct kw_run run;
+	bool vec;
 	u8 head[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];
 };
 

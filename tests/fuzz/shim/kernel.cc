@@ -120,6 +120,8 @@ extern "C" {
 bool shim_verbose;
 unsigned long jiffies;
 
+bool shim_in_fpu;
+
 void shim_broken(const char* file, int line, const char* what) {
   std::fprintf(stderr, "%s:%d: not %s\n", file, line, what);
   std::abort();

@@ -38,6 +38,7 @@ void shim_broken(const char *file, int line, const char *what);
 	((type *)((char *)(p) - offsetof(type, member)))
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
+#define __ro_after_init
 #define noinline __attribute__((__noinline__))
 #define get_unaligned(p) \
 	({ __typeof__(*(p) + 0) v_; memcpy(&v_, (p), sizeof(v_)); v_; })
@@ -264,6 +265,7 @@ void kfree(const void *p);
 #define kvfree(p) kfree(p)
 /* Large pages are small here, so that their end is met often. */
 #define get_order(size) 1
+#define PAGE_ALLOC_COSTLY_ORDER 0
 struct page *alloc_pages(gfp_t gfp, unsigned int order);
 #define alloc_page(gfp) alloc_pages(gfp, 0)
 void get_page(struct page *page);
@@ -473,6 +475,15 @@ struct tcp_sock {
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
 #define local_bh_enable() ((void)0)
+/* Sections with vector registers do not nest; the host's need no saving. */
+#ifdef __x86_64__
+#define CONFIG_X86_64 1
+#endif
+#define CONFIG_UML 1
+extern bool shim_in_fpu;
+#define irq_fpu_usable() (!shim_in_fpu)
+#define kernel_fpu_begin() (SHIM_CHECK(!shim_in_fpu), shim_in_fpu = true)
+#define kernel_fpu_end() (SHIM_CHECK(shim_in_fpu), shim_in_fpu = false)
 #define in_hardirq() false
 #define irqs_disabled() false
 

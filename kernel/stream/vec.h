@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Sections in which the kernel may use vector registers: see wire/vec.h.
+ */
+#ifndef KW_STREAM_VEC_H
+#define KW_STREAM_VEC_H
+
+#include <linux/types.h>
+#ifdef CONFIG_X86_64
+#include <asm/fpu/api.h>
+#endif
+
+#include "wire/copy.h"
+#include "wire/crc.h"
+#include "wire/vec.h"
+
+/*
+ * Octets that a section is worth it for. To save and restore a process's
+ * registers takes as long as the section gains with some 8 KiB of payload, but
+ * mostly there are none to save: softirqs run between processes and while the
+ * CPU idles, and once they are saved they stay so until the process goes on.
+ */
+#define KW_VEC_MIN	2560
+
+extern bool kw_vec_usable;
+
+void kw_vec_init(void);
+
+/**
+ * kw_vec_begin() - begin a section
+ * @octets: of payload that there will be at least
+ *
+ * Softirqs and preemption are off until kw_vec_end().
+ *
+ * Context: softirq or process; not in another section.
+ * Return: true if it has begun; false if it is not worth it, or not possible.
+ */
+static inline bool kw_vec_begin(u32 octets)
+{
+#ifdef CONFIG_X86_64
+	if (octets < KW_VEC_MIN || !kw_vec_usable || !irq_fpu_usable())
+		return false;
+	kernel_fpu_begin();
+	return true;
+#else
+	return false;
+#endif
+}
+
+/**
+ * kw_vec_end() - end a section
+ * @begun: whether there is one: what kw_vec_begin() returned
+ */
+static inline void kw_vec_end(bool begun)
+{
+#ifdef CONFIG_X86_64
+	if (begun)
+		kernel_fpu_end();
+#endif
+}
+
+#endif /* KW_STREAM_VEC_H */
