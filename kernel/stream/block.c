@@ -15,9 +15,15 @@
 
 #include "stream/block.h"
 
-#define KW_BLOCK_ORDER	get_order(32768)
+/*
+ * As much as TCP puts into one socket buffer: what is in two blocks goes out in
+ * two, each with its own way through the stack, and acknowledged by itself. The
+ * page allocator keeps order 3 at hand, for when this cannot be had.
+ */
+#define KW_BLOCK_ORDER		get_order(65536)
+#define KW_BLOCK_ORDER_LESS	PAGE_ALLOC_COSTLY_ORDER
 /* Of a CPU: more than a connection has in flight in most networks. */
-#define KW_BLOCKS	64
+#define KW_BLOCKS		32
 
 /**
  * struct kw_blocks - a CPU's blocks
@@ -77,18 +83,23 @@ static bool kw_blocks_take(struct kw_blocks *b, struct page_frag *f, u32 want)
 	return true;
 }
 
+static bool kw_block_alloc_order(struct page_frag *f, u32 order)
+{
+	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
+
+	if (order)
+		gfp |= __GFP_COMP | __GFP_NORETRY;
+	f->offset = 0;
+	f->size = PAGE_SIZE << order;
+	f->page = alloc_pages(gfp, order);
+	return f->page;
+}
+
 static bool kw_block_alloc(struct page_frag *f)
 {
-	const gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
-
-	f->offset = 0;
-	f->size = PAGE_SIZE << KW_BLOCK_ORDER;
-	f->page = alloc_pages(gfp | __GFP_COMP | __GFP_NORETRY, KW_BLOCK_ORDER);
-	if (f->page)
-		return true;
-	f->size = PAGE_SIZE;
-	f->page = alloc_page(gfp);
-	return f->page;
+	return kw_block_alloc_order(f, KW_BLOCK_ORDER) ||
+	       kw_block_alloc_order(f, KW_BLOCK_ORDER_LESS) ||
+	       kw_block_alloc_order(f, 0);
 }
 
 /**
