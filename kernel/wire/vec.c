@@ -73,6 +73,8 @@ static __always_inline u64 kw_vec_join(u64 a, u64 b, u64 c, size_t steps)
 	return c ^ zero;
 }
 
+#define KW_VEC_AT_128	"0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120"
+
 /* Of each of three blocks, the octets at all that .irp lists. */
 #define KW_VEC_CRC						\
 	"crc32q \\at(%[p]), %[a]\n\t"				\
@@ -86,9 +88,8 @@ static __always_inline u64 kw_vec_blocks(u64 a, const u8 *p, size_t steps)
 	size_t left = steps;
 	u64 b = 0, c = 0;
 
-	for (; left >= 4; left -= 4, p += 64)
-		__asm__ __volatile__(".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
-			KW_VEC_CRC
+	for (; left >= 8; left -= 8, p += 128)
+		__asm__ __volatile__(".irp at, " KW_VEC_AT_128 "\n\t" KW_VEC_CRC
 			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
 			: [p] "r" (p), [len] "r" (len)
 			: "memory");
@@ -102,6 +103,8 @@ static __always_inline u64 kw_vec_blocks(u64 a, const u8 *p, size_t steps)
 
 static __always_inline u32 kw_vec_crc_x86(u64 crc, const u8 *p, size_t n)
 {
+	u32 sum;
+
 	while (n >= 3 * KW_VEC_STEP) {
 		size_t steps = n / (3 * KW_VEC_STEP);
 
@@ -111,30 +114,51 @@ static __always_inline u32 kw_vec_crc_x86(u64 crc, const u8 *p, size_t n)
 		p += 3 * KW_VEC_STEP * steps;
 		n -= 3 * KW_VEC_STEP * steps;
 	}
-	return n ? kw_crc32c((u32)crc, p, n) : (u32)crc;
+	for (; n >= 8; n -= 8, p += 8)
+		__asm__("crc32q %1, %0"
+			: "+r" (crc) : "m" (*(const u64 *)p));
+	sum = (u32)crc;
+	if (n >= 4) {
+		__asm__("crc32l %1, %0" : "+r" (sum) : "m" (*(const u32 *)p));
+		n -= 4;
+		p += 4;
+	}
+	/* What is summed of an FPDU is a multiple of four. */
+	return n ? kw_crc32c(sum, p, n) : sum;
 }
 
 static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 {
-	for (; n >= 128; n -= 128, dst += 128, src += 128)
-		__asm__ __volatile__("vmovdqu (%[src]), %%ymm0\n\t"
-			"vmovdqu 32(%[src]), %%ymm1\n\t"
-			"vmovdqu 64(%[src]), %%ymm2\n\t"
-			"vmovdqu 96(%[src]), %%ymm3\n\t"
-			"vmovdqu %%ymm0, (%[dst])\n\t"
-			"vmovdqu %%ymm1, 32(%[dst])\n\t"
-			"vmovdqu %%ymm2, 64(%[dst])\n\t"
-			"vmovdqu %%ymm3, 96(%[dst])"
+	for (; n >= 256; n -= 256, dst += 256, src += 256)
+		__asm__ __volatile__(".irp at, 0, 128\n\t"
+			"vmovdqu \\at(%[src]), %%ymm0\n\t"
+			"vmovdqu \\at+32(%[src]), %%ymm1\n\t"
+			"vmovdqu \\at+64(%[src]), %%ymm2\n\t"
+			"vmovdqu \\at+96(%[src]), %%ymm3\n\t"
+			"vmovdqu %%ymm0, \\at(%[dst])\n\t"
+			"vmovdqu %%ymm1, \\at+32(%[dst])\n\t"
+			"vmovdqu %%ymm2, \\at+64(%[dst])\n\t"
+			"vmovdqu %%ymm3, \\at+96(%[dst])\n\t"
+			".endr"
 			: : [src] "r" (src), [dst] "r" (dst)
 			: KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
+	for (; n >= 32; n -= 32, dst += 32, src += 32)
+		__asm__ __volatile__("vmovdqu (%[src]), %%ymm0\n\t"
+			"vmovdqu %%ymm0, (%[dst])"
+			: : [src] "r" (src), [dst] "r" (dst)
+			: KW_VEC_CLOBBERS("xmm0"));
 	/* Or what runs next without AVX waits for the upper halves. */
 	__asm__ __volatile__("vzeroupper"
 		: : : KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
-	for (; n >= 16; n -= 16, dst += 16, src += 16)
+	if (n >= 16) {
 		__asm__ __volatile__("vmovdqu (%[src]), %%xmm0\n\t"
 			"vmovdqu %%xmm0, (%[dst])"
 			: : [src] "r" (src), [dst] "r" (dst)
 			: KW_VEC_CLOBBERS("xmm0"));
+		n -= 16;
+		dst += 16;
+		src += 16;
+	}
 	if (n)
 		kw_copy(dst, src, n);
 }
