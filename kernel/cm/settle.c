@@ -84,6 +84,7 @@ static void kw_settle_common(const struct kw_ep *ep,
 		.initiator = ep->active,
 		.fpdu_max = ep->set.fpdu_max,
 		.zcopy_min = ep->set.zcopy_min,
+		.batch_us = ep->set.batch_us,
 		.gate_ms = ep->set.gate_ms,
 	};
 }

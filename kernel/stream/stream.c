@@ -10,6 +10,7 @@
 #include "stream/stream.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
+#include "stream/tx_batch.h"
 #include "stream/zcopy.h"
 
 /*
@@ -33,6 +34,7 @@ void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
 	s->counters = counters;
 	INIT_DELAYED_WORK(&s->end_work, kw_end_work);
 	INIT_DELAYED_WORK(&s->tx.work, kw_tx_work);
+	kw_batch_init(s);
 }
 
 /**

@@ -17,6 +17,7 @@
 #define KW_STREAM_H
 
 #include <linux/atomic.h>
+#include <linux/hrtimer_types.h>
 #include <linux/mm_types_task.h>
 #include <linux/net.h>
 #include <linux/skbuff.h>
@@ -49,6 +50,8 @@ enum kw_rtr {
  * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
+ * @batch_us: how long a message may wait for others to be sent with; 0: no one
+ *	does
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
@@ -68,6 +71,7 @@ struct kw_stream_params {
 	enum kw_rtr rtr;
 	u32 fpdu_max;
 	u32 zcopy_min;
+	u32 batch_us;
 	u32 gate_ms;
 	u32 ird;
 	u32 ord;
@@ -180,6 +184,7 @@ struct kw_rx_next {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
+ * @passes: how many there were, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
@@ -209,6 +214,7 @@ struct kw_rx {
 	bool kick;
 	bool started;
 	bool partial;
+	u32 passes;
 	u32 need;
 	u32 stream_off;
 	u32 send_msn;
@@ -301,6 +307,22 @@ enum kw_stream_state {
 };
 
 /**
+ * struct kw_batch - doorbells that came one soon after the other
+ * @timer: queued: something may have been held back; it sends it
+ * @rung: when the last doorbell was done with, by local_clock()
+ * @heard: kw_rx.passes at the beginning of the streak
+ * @streak: how many doorbells there were
+ * @octets: how much may have been held back
+ */
+struct kw_batch {
+	struct hrtimer timer;
+	u64 rung;
+	u32 heard;
+	u32 streak;
+	u32 octets;
+};
+
+/**
  * struct kw_stream - one iWARP stream
  * @sock: owned from kw_stream_start() to the end of kw_stream_end()
  * @state: enum kw_stream_state
@@ -321,6 +343,7 @@ enum kw_stream_state {
  * @zc: what is sent without a copy; NULL if nothing is
  * @orq: p.ord entries; head at @orq_head, @orq_len in use
  * @irq: p.ird entries, likewise
+ * @batch: doorbells, and what is held back
  * @end_work: teardown
  * @save_data_ready: the socket's callbacks, to be put back
  */
@@ -350,6 +373,7 @@ struct kw_stream {
 
 	struct kw_rx rx;
 	struct kw_tx tx;
+	struct kw_batch batch;
 
 	struct delayed_work end_work;
 	void (*save_data_ready)(struct sock *sk);
@@ -377,6 +401,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
+void kw_stream_doorbell(struct kw_stream *s, u32 octets, bool soon);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);
 

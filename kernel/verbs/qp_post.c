@@ -4,14 +4,40 @@
  */
 #include "verbs/qp.h"
 
+/*
+ * What user space has posted last, as far as a look at shared memory tells:
+ * kw_own_next_wqe() reads it again, and to believe this one can but lead to
+ * sending earlier or later.
+ */
+static void kw_user_doorbell(struct kw_qp *qp)
+{
+	u32 last = READ_ONCE(kw_ctrl(&qp->sq)->producer) - 1;
+	const struct kiwarp_sqe *sqe = kw_ring_at(&qp->sq, last);
+	const struct kiwarp_sge *sge = (const struct kiwarp_sge *)(sqe + 1);
+	u8 opcode = READ_ONCE(sqe->opcode);
+	u8 flags = READ_ONCE(sqe->flags);
+	u32 octets = READ_ONCE(sqe->inline_len);
+	bool soon;
+
+	if (!(flags & KIWARP_SQE_INLINE))
+		octets = READ_ONCE(sqe->num_sge) ? READ_ONCE(sge->length) : 0;
+	soon = qp->sq_sig_all || (flags & KIWARP_SQE_SIGNALED) ||
+	       opcode == KIWARP_OP_READ;
+	kw_stream_doorbell(&qp->stream, octets, soon);
+}
+
 /* Set the stream going, if there is one that will look at the queues. */
-static void kw_qp_kick(struct kw_qp *qp, enum kw_kick how)
+static void kw_qp_kick(struct kw_qp *qp)
 {
 	int idx = srcu_read_lock(&qp->dev->mem_srcu);
 	u8 state = READ_ONCE(qp->stream.state);
 
-	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
-		kw_stream_kick(&qp->stream, how);
+	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING) {
+		if (qp->user)
+			kw_user_doorbell(qp);
+		else
+			kw_stream_kick(&qp->stream, KW_KICK_ATOMIC);
+	}
 	srcu_read_unlock(&qp->dev->mem_srcu, idx);
 }
 
@@ -26,7 +52,7 @@ static void kw_qp_flush_posted(struct kw_qp *qp)
 	kw_qp_notify(qp);
 }
 
-static int kw_send_doorbell(struct kw_qp *qp, enum kw_kick how)
+static int kw_send_doorbell(struct kw_qp *qp)
 {
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RESET:
@@ -36,7 +62,7 @@ static int kw_send_doorbell(struct kw_qp *qp, enum kw_kick how)
 		kw_qp_flush_posted(qp);
 		return 0;
 	default:
-		kw_qp_kick(qp, how);
+		kw_qp_kick(qp);
 		/* It may have gone into error since, and been flushed before. */
 		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
 			kw_qp_flush_posted(qp);
@@ -198,7 +224,7 @@ int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 			*bad = wr;
 			return -EINVAL;
 		}
-		return kw_send_doorbell(qp, KW_KICK_SLEEP);
+		return kw_send_doorbell(qp);
 	}
 	state = READ_ONCE(qp->state);
 	if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) {
@@ -206,7 +232,7 @@ int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		return -EINVAL;
 	}
 	rv = kw_post_kernel_sends(qp, wr, bad);
-	rv2 = kw_send_doorbell(qp, KW_KICK_ATOMIC);
+	rv2 = kw_send_doorbell(qp);
 	return rv ?: rv2;
 }
 

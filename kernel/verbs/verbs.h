@@ -70,6 +70,8 @@
  * @offer_timeout_ms: how long a consumer may think about a request
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
+ * @batch_us: how long a message that nobody waits for may wait for others to be
+ *	sent with; 0: not at all
  * @gate_ms: how long a responder waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
@@ -93,6 +95,7 @@ struct kw_settings {
 	u32 ord_max;
 	u32 fpdu_max;
 	u32 zcopy_min;
+	u32 batch_us;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
 	u32 offer_timeout_ms;
