@@ -114,15 +114,18 @@ void kw_next_send(struct kw_stream *s, const struct kw_segment *seg)
 		       min(e->length - off, U32_MAX - rx->recv_mo));
 }
 
+/* Is it the header that is expected behind @placed octets? */
 static __always_inline bool kw_next_is(const struct kw_rx_next *next,
-				       const u8 *p)
+				       const u8 *p, u32 placed)
 {
+	u64 at = next->at + placed;
+
 	if (kw_next_octets(p + 2) != next->head)
 		return false;
 	if (next->tagged)
-		return get_unaligned_be64(p + 8) == next->at;
+		return get_unaligned_be64(p + 8) == at;
 	return kw_next_octets(p + 8) == next->queue &&
-	       get_unaligned_be32(p + 16) == next->at;
+	       get_unaligned_be32(p + 16) == at;
 }
 
 /* The next octets, which have to be of one extent. */
@@ -185,9 +188,9 @@ static bool kw_next_crc_ok(const struct kw_rx_next *next, const u8 *p,
 				     kw_crc32c(KW_CRC_SEED, p, len));
 }
 
-/* Take the FPDU at @p, as kw_next_take() does. */
+/* Take the FPDU at @p, as kw_next_take() does, behind @placed octets of others. */
 static __always_inline u32 kw_next_take_one(struct kw_stream *s, const u8 *p,
-					    u32 avail)
+					    u32 avail, u32 *placed)
 {
 	struct kw_rx_next *next = &s->rx.next;
 	u32 ulpdu_len, span, len;
@@ -197,10 +200,11 @@ static __always_inline u32 kw_next_take_one(struct kw_stream *s, const u8 *p,
 	ulpdu_len = get_unaligned_be16(p);
 	span = kw_fpdu_len(ulpdu_len);
 	len = ulpdu_len - next->hdr_len;
-	if (avail < span || !kw_next_is(next, p) || !READ_ONCE(next->mem->valid))
+	if (avail < span || !kw_next_is(next, p, *placed) ||
+	    !READ_ONCE(next->mem->valid))
 		return 0;
 	/* One that is shorter than its header has a negative len. */
-	if (len - 1 >= next->room)
+	if (len - 1 >= next->room - *placed)
 		return 0;
 	if (s->p.crc && !kw_next_crc_ok(next, p, p + span - KW_MPA_CRC_LEN))
 		return 0;
@@ -209,7 +213,7 @@ static __always_inline u32 kw_next_take_one(struct kw_stream *s, const u8 *p,
 		kw_next_copy(next, p, len);
 	else
 		kw_next_copy_split(s, p, len);
-	kw_next_placed(&s->rx, len);
+	*placed += len;
 	return span;
 }
 
@@ -230,7 +234,7 @@ u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		 u32 *fpdus)
 {
 	struct kw_rx_next *next = &s->rx.next;
-	u32 span, taken = 0;
+	u32 span, taken = 0, placed = 0, nr = 0;
 
 	if (!c->left)
 		kw_cursor_next(c);
@@ -238,12 +242,15 @@ u32 kw_next_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	if (!next->vec)
 		next->vec = kw_vec_begin(min(avail, next->room));
 	for (;;) {
-		span = kw_next_take_one(s, c->p + taken, avail - taken);
+		span = kw_next_take_one(s, c->p + taken, avail - taken,
+					&placed);
 		if (!span)
 			break;
 		taken += span;
-		(*fpdus)++;
+		nr++;
 	}
+	kw_next_placed(&s->rx, placed);
+	*fpdus += nr;
 	c->p += taken;
 	c->left -= taken;
 	return taken;

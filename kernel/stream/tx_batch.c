@@ -19,8 +19,8 @@
 
 /* Doorbells in a row that are answered at once. */
 #define KW_BATCH_AFTER	4
-/* Octets that are enough for a batch: a few of the largest socket buffers. */
-#define KW_BATCH_OCTETS	(256 * 1024)
+/* Octets that are enough for a batch: some of the largest socket buffers. */
+#define KW_BATCH_OCTETS	(512 * 1024)
 
 static enum hrtimer_restart kw_batch_timer(struct hrtimer *timer)
 {

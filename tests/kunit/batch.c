@@ -120,7 +120,7 @@ static void kt_test_octets(struct kunit *test)
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 1 << 20);
 
 	kt_ring(l, KT_AT_ONCE, 64, false);
-	kt_ring(l, 3, 65536, false);
+	kt_ring(l, 7, 65536, false);
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, KT_AT_ONCE);
 	kt_ring(l, 1, 65536, false);
 	KUNIT_EXPECT_GT(test, l->nr_wdone, KT_AT_ONCE);
