@@ -73,7 +73,8 @@ static __always_inline u64 kw_vec_join(u64 a, u64 b, u64 c, size_t steps)
 	return c ^ zero;
 }
 
-#define KW_VEC_AT_128	"0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120"
+#define KW_VEC_AT_64	"0, 8, 16, 24, 32, 40, 48, 56"
+#define KW_VEC_AT_128	KW_VEC_AT_64 ", 64, 72, 80, 88, 96, 104, 112, 120"
 
 /* Of each of three blocks, the octets at all that .irp lists. */
 #define KW_VEC_CRC						\
@@ -93,6 +94,14 @@ static __always_inline u64 kw_vec_blocks(u64 a, const u8 *p, size_t steps)
 			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
 			: [p] "r" (p), [len] "r" (len)
 			: "memory");
+	if (left >= 4) {
+		__asm__ __volatile__(".irp at, " KW_VEC_AT_64 "\n\t" KW_VEC_CRC
+			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
+			: [p] "r" (p), [len] "r" (len)
+			: "memory");
+		left -= 4;
+		p += 64;
+	}
 	for (; left; left--, p += 16)
 		__asm__ __volatile__(".irp at, 0, 8\n\t" KW_VEC_CRC
 			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
@@ -127,21 +136,33 @@ static __always_inline u32 kw_vec_crc_x86(u64 crc, const u8 *p, size_t n)
 	return n ? kw_crc32c(sum, p, n) : sum;
 }
 
+/* At each of so many places 128 octets. */
+#define KW_VEC_COPY(at)						\
+	".irp at, " at "\n\t"					\
+	"vmovdqu \\at(%[src]), %%ymm0\n\t"			\
+	"vmovdqu \\at+32(%[src]), %%ymm1\n\t"			\
+	"vmovdqu \\at+64(%[src]), %%ymm2\n\t"			\
+	"vmovdqu \\at+96(%[src]), %%ymm3\n\t"			\
+	"vmovdqu %%ymm0, \\at(%[dst])\n\t"			\
+	"vmovdqu %%ymm1, \\at+32(%[dst])\n\t"			\
+	"vmovdqu %%ymm2, \\at+64(%[dst])\n\t"			\
+	"vmovdqu %%ymm3, \\at+96(%[dst])\n\t"			\
+	".endr"
+
 static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 {
 	for (; n >= 256; n -= 256, dst += 256, src += 256)
-		__asm__ __volatile__(".irp at, 0, 128\n\t"
-			"vmovdqu \\at(%[src]), %%ymm0\n\t"
-			"vmovdqu \\at+32(%[src]), %%ymm1\n\t"
-			"vmovdqu \\at+64(%[src]), %%ymm2\n\t"
-			"vmovdqu \\at+96(%[src]), %%ymm3\n\t"
-			"vmovdqu %%ymm0, \\at(%[dst])\n\t"
-			"vmovdqu %%ymm1, \\at+32(%[dst])\n\t"
-			"vmovdqu %%ymm2, \\at+64(%[dst])\n\t"
-			"vmovdqu %%ymm3, \\at+96(%[dst])\n\t"
-			".endr"
+		__asm__ __volatile__(KW_VEC_COPY("0, 128")
 			: : [src] "r" (src), [dst] "r" (dst)
 			: KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
+	if (n >= 128) {
+		__asm__ __volatile__(KW_VEC_COPY("0")
+			: : [src] "r" (src), [dst] "r" (dst)
+			: KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
+		n -= 128;
+		dst += 128;
+		src += 128;
+	}
 	for (; n >= 32; n -= 32, dst += 32, src += 32)
 		__asm__ __volatile__("vmovdqu (%[src]), %%ymm0\n\t"
 			"vmovdqu %%ymm0, (%[dst])"
