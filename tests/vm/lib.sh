@@ -150,14 +150,14 @@ start() {
 # await NAME: the background command's exit code.
 await() {
 	local pid=${jobs[$1]}
-	unset "jobs[$1]"
+	unset 'jobs[$1]'
 	wait "$pid"
 }
 
 # stop NAME: for servers that do not end by themselves.
 stop() {
 	local pid=${jobs[$1]}
-	unset "jobs[$1]"
+	unset 'jobs[$1]'
 	pkill -P "$pid" 2>/dev/null
 	kill "$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
@@ -215,9 +215,9 @@ pair_judge() { # WHAT
 # use rdma_cm, on the port after $port.
 #
 # With -R they connect twice, and between the two the server does not listen. A client that is
-# faster than it is refused and, other than the first time, does not try again but crashes. It gets
-# another try of ours; any other failure does not. The kernel is not to report the crash, which
-# would fail the run: of this pair both exit codes are judged.
+# faster than it is refused (siw says so at once, Kiwarp by an event) and, other than the first time,
+# does not try again but crashes. It gets another try of ours; any other failure does not. The kernel
+# is not to report the crash, which would fail the run: of this pair both exit codes are judged.
 pair_perftest() {
 	local what=$1 server_ns=$2 client_ns=$3 address=$4 try
 	shift 4
@@ -226,7 +226,8 @@ pair_perftest() {
 		port=$((port + 1))
 		pair_run "$what" $port "$server_ns" "$client_ns" "$@" -R -F -p $port -- \
 			"$@" -R -F -p $port "$address" && break
-		grep -q 'RDMA_CM_EVENT_REJECTED; error: -111' "$log" || break
+		grep -qE 'RDMA_CM_EVENT_REJECTED; error: -111|^ERRNO: Connection refused' "$log" ||
+			break
 		note "$what: try $try: perftest's client came before its server listened again"
 	done
 	echo 1 >/proc/sys/debug/exception-trace
