@@ -53,21 +53,22 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 	pair "$who: rstream" 7471 "$sns" "$cns" rstream -f ip -b "$addr" -S 16384 -C 20 -T v -- \
 		rstream -f ip -s "$addr" -S 16384 -C 20 -T v
 	for verb in write read send; do
-		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 101
+		perf "$who" "$sns" "$cns" ib_${verb}_bw -s 65536 -n 51
 		perf "$who" "$sns" "$cns" ib_${verb}_lat -s 64 -n 100
 	done
 	verifier "$who" "$sns" "$cns" --ops 3000 --max-size 256k --seed 1
-	verifier "$who" "$sns" "$cns" --ops 10000 --max-size 16k --seed 2
+	verifier "$who" "$sns" "$cns" --ops 5000 --max-size 16k --seed 2
 }
 
 # Not -a, and -b not without -Q: see 30-perftest.sh.
 sizes() { # WHO SERVER_NS CLIENT_NS
-	local size verb
+	local size verb n
 	for size in 2 1024 1048576; do
+		n=$((size < 1048576 ? 11 : 5))
 		for verb in write read send; do
-			perf "$1" "$2" "$3" ib_${verb}_bw -s $size -n 11
+			perf "$1" "$2" "$3" ib_${verb}_bw -s $size -n $n
 		done
-		perf "$1" "$2" "$3" ib_send_bw -b -s $size -n 11 -t 11 -Q 11
+		perf "$1" "$2" "$3" ib_send_bw -b -s $size -n $n -t $n -Q $n
 	done
 }
 
@@ -96,7 +97,7 @@ large_ones() { # tx|rx
 large_way() { # WHO SERVER_NS CLIENT_NS DIRECTION
 	local who=$1 sns=$2 cns=$3 dir=$4 fpdus_before octets_before
 	fpdus_before=$(counter "${dir}_fpdus") octets_before=$(counter "${dir}_octets")
-	perf "$who" "$sns" "$cns" ib_write_bw -s 65536 -n 101
+	perf "$who" "$sns" "$cns" ib_write_bw -s 65536 -n 51
 	check "$who: the FPDUs are larger than segments" large_ones "$dir"
 }
 

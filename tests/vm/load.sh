@@ -42,7 +42,10 @@ kill_round() { # NUMBER
 	local name="kill $1" ms=$((RANDOM % 2000)) victim=client survivor=server pid log
 	load "$name" || { echo "no load"; return 1; }
 	# Half of the rounds hit the set-up, where there may be nothing yet to come back.
-	[ $(($1 % 2)) = 0 ] || until_true 30 flowing || { echo "nothing flows"; return 1; }
+	if [ $(($1 % 2)) = 1 ]; then
+		until_true 30 flowing || { echo "nothing flows"; return 1; }
+		ms=$((ms / 4))
+	fi
 	sleep "$((ms / 1000)).$(printf '%03d' $((ms % 1000)))"
 	pid=$cpid log=$slog
 	[ $(($1 / 2 % 2)) = 0 ] || { victim=server survivor=client pid=$spid log=$clog; }
