@@ -2,6 +2,9 @@
 #ifndef KW_STREAM_COUNTERS_H
 #define KW_STREAM_COUNTERS_H
 
+#include <linux/percpu.h>
+#include <linux/types.h>
+
 /* Everything counted, per device; names for rdma statistic are in verbs/counters.c. */
 enum kw_counter {
 	KW_CNT_RX_FPDUS,
@@ -29,5 +32,33 @@ enum kw_counter {
 	KW_CNT_TX_ZCOPY_COPIED,		/* messages of which the stack made a copy */
 	KW_NR_COUNTERS,
 };
+
+/**
+ * struct kw_counters - what one CPU has counted for a device
+ * @v: by enum kw_counter
+ *
+ * A pass counts several times. Connections that run on different CPUs would
+ * take the cache line from each other for it, so each CPU has its own.
+ */
+struct kw_counters {
+	u64 v[KW_NR_COUNTERS];
+};
+
+static inline void kw_counter_add(struct kw_counters __percpu *counters,
+				  enum kw_counter c, u64 n)
+{
+	this_cpu_add(counters->v[c], n);
+}
+
+static inline u64 kw_counter_read(struct kw_counters __percpu *counters,
+				  enum kw_counter c)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(counters, cpu)->v[c]);
+	return sum;
+}
 
 #endif /* KW_STREAM_COUNTERS_H */

@@ -20,7 +20,7 @@
 
 static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
 {
-	atomic64_add(n, &s->counters[c]);
+	kw_counter_add(s->counters, c, n);
 }
 
 static bool kw_rx_crc_ok_split(const struct kw_cursor *at, u32 len)

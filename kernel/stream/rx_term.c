@@ -121,7 +121,7 @@ int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 
 	if (good && !seg->ddp.last)
 		return 0;
-	atomic64_inc(&s->counters[KW_CNT_TERM_RECEIVED]);
+	kw_counter_add(s->counters, KW_CNT_TERM_RECEIVED, 1);
 	if (good)
 		kw_term_read_out(s, seg->ddp.mo + seg->len);
 	kw_stream_fail(s, KW_FAIL_FATAL, false);

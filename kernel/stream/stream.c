@@ -27,7 +27,7 @@
  * @counters: the device's
  */
 void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
-		    atomic64_t *counters)
+		    struct kw_counters __percpu *counters)
 {
 	memset(s, 0, sizeof(*s));
 	s->mem_srcu = mem_srcu;

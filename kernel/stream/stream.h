@@ -361,7 +361,7 @@ struct kw_stream {
 	const void *pd;
 	u32 access;
 	struct srcu_struct *mem_srcu;
-	atomic64_t *counters;
+	struct kw_counters __percpu *counters;
 	struct kw_stream_params p;
 	u32 zcopy_min;
 	struct kw_zcopy *zc;
@@ -396,7 +396,7 @@ enum kw_kick {
 };
 
 void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
-		    atomic64_t *counters);
+		    struct kw_counters __percpu *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_free_queues(struct kw_stream *s);

@@ -190,7 +190,7 @@ static void kw_stream_reset(struct kw_stream *s)
 		return;
 	if (sk->sk_err && !s->status)
 		s->status = -sk->sk_err;
-	atomic64_inc(&s->counters[KW_CNT_CONN_RESET]);
+	kw_counter_add(s->counters, KW_CNT_CONN_RESET, 1);
 	kw_stream_fail(s, closing ? KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
 	kw_own_notify(s);
 }

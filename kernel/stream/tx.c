@@ -71,7 +71,7 @@ static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 				       kw_tx_send(s, flags);
 
 		if (n > 0) {
-			atomic64_add(n, &s->counters[KW_CNT_TX_OCTETS]);
+			kw_counter_add(s->counters, KW_CNT_TX_OCTETS, n);
 			tx->out += n;
 			tx->out_len -= n;
 			continue;
@@ -121,7 +121,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 		;
 	*full = ch.full;
 	if (ch.fpdus)
-		atomic64_add(ch.fpdus, &s->counters[KW_CNT_TX_FPDUS]);
+		kw_counter_add(s->counters, KW_CNT_TX_FPDUS, ch.fpdus);
 
 	tx->out = start;
 	tx->out_len = ch.p - ch.start;
@@ -200,12 +200,12 @@ static bool kw_tx_loop(struct kw_stream *s)
 			kw_block_put(&tx->frag);
 		srcu_read_unlock(s->mem_srcu, idx);
 		if (res == KW_TX_NOMEM) {
-			atomic64_inc(&s->counters[KW_CNT_TX_NO_MEMORY]);
+			kw_counter_add(s->counters, KW_CNT_TX_NO_MEMORY, 1);
 			kw_stream_queue(s, &tx->work, 1);
 			return false;
 		}
 		if (res == KW_TX_BLOCKED)
-			atomic64_inc(&s->counters[KW_CNT_TX_BLOCKED]);
+			kw_counter_add(s->counters, KW_CNT_TX_BLOCKED, 1);
 		if (res == KW_TX_IDLE)
 			kw_stream_drained(s);
 	} while (atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) != KW_TX_OWNED);

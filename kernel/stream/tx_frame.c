@@ -115,7 +115,7 @@ static bool kw_frame_term(struct kw_stream *s, struct kw_chunk *ch)
 	kw_fpdu_finish(s, ch, p, KW_DDP_UNTAGGED_LEN + len);
 	s->tx.term_pending = false;
 	s->tx.term_sent = true;
-	atomic64_inc(&s->counters[KW_CNT_TERM_SENT]);
+	kw_counter_add(s->counters, KW_CNT_TERM_SENT, 1);
 	return true;
 }
 

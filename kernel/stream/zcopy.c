@@ -167,7 +167,7 @@ static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 				  s->state == KW_STREAM_CLOSING);
 
 	if (m->copied)
-		atomic64_inc(&s->counters[KW_CNT_TX_ZCOPY_COPIED]);
+		kw_counter_add(s->counters, KW_CNT_TX_ZCOPY_COPIED, 1);
 	kw_own_wqe_back(s, m->index, good);
 	kw_zc_msg_free(m);
 }
@@ -629,8 +629,8 @@ int kw_zc_send(struct kw_stream *s, u32 flags)
 	if (!iov_iter_count(&zc->iter)) {
 		/* An interface may have lost the ability meanwhile: see above. */
 		if (sk->sk_route_caps & NETIF_F_SG)
-			atomic64_add(zc->octets,
-				     &s->counters[KW_CNT_TX_ZCOPY_OCTETS]);
+			kw_counter_add(s->counters,
+				       KW_CNT_TX_ZCOPY_OCTETS, zc->octets);
 		kw_zc_drop_list(zc);
 	}
 	return n;

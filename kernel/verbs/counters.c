@@ -63,6 +63,6 @@ int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	if (!port)
 		return -EOPNOTSUPP;
 	for (i = 0; i < KW_NR_COUNTERS; i++)
-		stats->value[i] = atomic64_read(&dev->counters[i]);
+		stats->value[i] = kw_counter_read(dev->counters, i);
 	return KW_NR_COUNTERS;
 }

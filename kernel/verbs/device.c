@@ -100,6 +100,7 @@ static void kw_dealloc_driver(struct ib_device *ibdev)
 	xa_destroy(&dev->mems);
 	xa_destroy(&dev->qps);
 	cleanup_srcu_struct(&dev->mem_srcu);
+	free_percpu(dev->counters);
 }
 
 static const struct ib_device_ops kw_device_ops = {
@@ -205,9 +206,11 @@ int kw_device_create(const char *name, struct net_device *netdev)
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
-	rv = init_srcu_struct(&dev->mem_srcu);
+	dev->counters = alloc_percpu(struct kw_counters);
+	rv = dev->counters ? init_srcu_struct(&dev->mem_srcu) : -ENOMEM;
 	if (rv) {
 		/* Not yet kw_dealloc_driver()'s: the operations are not set. */
+		free_percpu(dev->counters);
 		ib_dealloc_device(&dev->ib);
 		return rv;
 	}

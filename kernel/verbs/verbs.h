@@ -120,7 +120,7 @@ struct kw_device {
 	int port_active;		/* what the last event said */
 	unsigned long gone;		/* bit 0: gone_work is queued */
 	struct work_struct gone_work;	/* main.c: the netdevice goes away */
-	atomic64_t counters[KW_NR_COUNTERS];
+	struct kw_counters __percpu *counters;
 };
 
 struct kw_ucontext {
@@ -326,12 +326,12 @@ static inline struct kw_mr *kw_mr(struct ib_mr *ib)
 
 static inline void kw_count(struct kw_device *dev, enum kw_counter c)
 {
-	atomic64_inc(&dev->counters[c]);
+	kw_counter_add(dev->counters, c, 1);
 }
 
 static inline void kw_count_add(struct kw_device *dev, enum kw_counter c, u64 n)
 {
-	atomic64_add(n, &dev->counters[c]);
+	kw_counter_add(dev->counters, c, n);
 }
 
 /* settings.c: called by cm/ */

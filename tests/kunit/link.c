@@ -142,6 +142,8 @@ struct kt_link *kt_link_new(struct kunit *test,
 	init_completion(&l->ended);
 	KUNIT_ASSERT_EQ(test, 0, init_srcu_struct(&l->srcu));
 	test->priv = l;
+	l->counters = alloc_percpu(struct kw_counters);
+	KUNIT_ASSERT_NOT_NULL(test, l->counters);
 	kt_regions(l);
 	sock = kt_connect(l, mss, rcvbuf);
 	kw_stream_init(&l->s, &l->srcu, l->counters);
@@ -171,6 +173,7 @@ void kt_link_end(struct kt_link *l)
 	for (r = 0; r < KT_NR_REGIONS; r++)
 		kvfree(l->octets[r]);
 	cleanup_srcu_struct(&l->srcu);
+	free_percpu(l->counters);
 }
 
 /**

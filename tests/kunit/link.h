@@ -60,7 +60,7 @@ struct kt_link {
 	struct socket *peer;
 	u32 peer_off;
 	struct srcu_struct srcu;
-	atomic64_t counters[KW_NR_COUNTERS];
+	struct kw_counters __percpu *counters;
 	struct completion ended;
 	bool started;
 	bool failed;

@@ -112,8 +112,8 @@ static void kt_dialogue_check(struct kt_link *l, const struct kt_dialogue *d)
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_LOCAL, 500, 2400));
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_REMOTE, 900, 8000));
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_READ_ONLY, 0, 0));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&l->counters[KW_CNT_RX_FPDUS]), 8);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&l->counters[KW_CNT_RX_OCTETS]),
+	KUNIT_EXPECT_EQ(test, kw_counter_read(l->counters, KW_CNT_RX_FPDUS), 8);
+	KUNIT_EXPECT_EQ(test, kw_counter_read(l->counters, KW_CNT_RX_OCTETS),
 			d->o.len);
 }
 
@@ -184,7 +184,7 @@ static void kt_test_larger_than_the_buffer(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kt_same(l, KT_REMOTE, 10, data, len));
 	KUNIT_EXPECT_TRUE(test, kt_same(l, KT_REMOTE, 10 + len, data, len));
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_REMOTE, 10, 10 + 2 * len));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&l->counters[KW_CNT_RX_OCTETS]),
+	KUNIT_EXPECT_EQ(test, kw_counter_read(l->counters, KW_CNT_RX_OCTETS),
 			o.len);
 }
 
@@ -220,6 +220,11 @@ static void kt_test_read_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, got, req.size);
 }
 
+static u64 kt_counted(struct kt_link *l, enum kw_counter c)
+{
+	return kw_counter_read(l->counters, c);
+}
+
 /*
  * A region that goes away between two segments of a Read Response: what is left
  * of the request is quoted (RFC 5040 section 4.8).
@@ -235,7 +240,6 @@ static void kt_test_read_source_goes(struct kunit *test)
 		.src_stag = KT_STAG(KT_READ_ONLY),
 		.src_to = KT_BASE(KT_READ_ONLY),
 	};
-	atomic64_t *blocked = &l->counters[KW_CNT_TX_BLOCKED];
 	u8 body[KW_READ_REQ_LEN];
 	struct kw_read_req left;
 	struct kt_segment seg;
@@ -248,7 +252,7 @@ static void kt_test_read_source_goes(struct kunit *test)
 	kw_read_req_build(body, &req);
 	kt_send(&o, KW_RDMAP_READ_REQ, 1, 0, true, body, sizeof(body));
 	kt_peer_write(l, o.p, o.len);
-	KUNIT_ASSERT_TRUE(test, kt_until(atomic64_read(blocked)));
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_counted(l, KW_CNT_TX_BLOCKED)));
 	l->mem[KT_READ_ONLY].valid = false;
 	for (;;) {
 		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
@@ -464,7 +468,7 @@ static void kt_test_fault(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, l->failed);
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_REMOTE, 0, 0));
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_READ_ONLY, 0, 0));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&l->counters[KW_CNT_TERM_SENT]), 1);
+	KUNIT_EXPECT_EQ(test, kw_counter_read(l->counters, KW_CNT_TERM_SENT), 1);
 }
 
 static void kt_test_peer_terminates(struct kunit *test)
@@ -480,7 +484,7 @@ static void kt_test_peer_terminates(struct kunit *test)
 	kt_peer_write(l, o.p, o.len);
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
 	KUNIT_EXPECT_EQ(test,
-			atomic64_read(&l->counters[KW_CNT_TERM_RECEIVED]), 1);
+			kw_counter_read(l->counters, KW_CNT_TERM_RECEIVED), 1);
 	/* A Terminate is not answered by another. */
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, body, 1));
 }

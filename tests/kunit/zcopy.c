@@ -67,7 +67,7 @@ static void kt_expect_send(struct kt_link *l, u32 from, u32 len)
 
 static s64 kt_not_copied(struct kt_link *l)
 {
-	return atomic64_read(&l->counters[KW_CNT_TX_ZCOPY_OCTETS]);
+	return kw_counter_read(l->counters, KW_CNT_TX_ZCOPY_OCTETS);
 }
 
 /* Done when the peer has acknowledged all of it, and not before. */

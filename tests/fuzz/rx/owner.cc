@@ -131,7 +131,7 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                 .ext = arena().extents[r].data()};
   }
   current = this;
-  kw_stream_init(&stream, &srcu_, counters.data());
+  kw_stream_init(&stream, &srcu_, &counters);
   stream.pd = &kPd;
   stream.access = config.access;
   const kw_stream_params p = {.crc = config.crc,

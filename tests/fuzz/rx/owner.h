@@ -62,7 +62,7 @@ class Owner {
   Owner& operator=(const Owner&) = delete;
 
   kw_stream stream{};
-  std::array<atomic64_t, KW_NR_COUNTERS> counters{};
+  kw_counters counters{};
   std::vector<Event> events;
   bool failed = false;
   bool ended = false;
@@ -73,7 +73,7 @@ class Owner {
   static shim::Octets memory();
   // Nothing was written that the peer has no right to write.
   void checkUntouched() const;
-  u64 count(kw_counter c) const { return static_cast<u64>(atomic64_read(&counters[c])); }
+  u64 count(kw_counter c) const { return counters.v[c]; }
 
   // stream/owner.h
   bool nextWqe(kw_wqe* w);

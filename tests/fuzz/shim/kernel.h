@@ -470,7 +470,9 @@ struct tcp_sock {
 #define write_lock_bh(lock) ((void)(lock))
 #define write_unlock_bh(lock) ((void)(lock))
 #define DEFINE_PER_CPU(type, name) type name
+#define __percpu
 #define this_cpu_ptr(p) (p)
+#define this_cpu_add(v, n) ((v) += (n))
 #define per_cpu_ptr(p, cpu) ((void)(cpu), (p))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
