@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import profile, report
+from . import contention, profile, report
 from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_here,
                       build_revision, output_of, say)
 from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
@@ -34,6 +34,8 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
         f"a row of the quick subset that is worse by more than {TOLERANCE:.0%} is a failure")
     add("--profile", default="", metavar="ROW", help="where the instructions of a row go")
+    add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
+        help="which locks connections wait for, with so many CPUs [2,4]")
     add("--list", action="store_true", help="the rows")
     add("--report", default="", metavar="JSON", help="the report of an earlier run again")
     add("--document", default="", metavar="JSON", help="its tables into Documentation/performance")
@@ -179,6 +181,8 @@ def main(arguments: list[str], about: str) -> int:
             keep(results, Path(args.report).stem, report.markdown(results))
             return 0
         subprocess.run([TOP / "scripts" / "setup"], check=True)
+        if args.contention:
+            return contention.run([int(n) for n in args.contention.split(",")], args.compare, BUILD)
         if args.profile:
             if args.profile not in BY_NAME:
                 raise Failed(f"no row {args.profile} (--list shows them)")

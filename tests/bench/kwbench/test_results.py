@@ -3,7 +3,7 @@
 
 import unittest
 
-from kwbench import profile, report
+from kwbench import contention, profile, report
 from kwbench.plan import Build, Job, jobs, script, select, usual_variants
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
 from kwbench.rows import BY_NAME, ROWS, VARIANTS
@@ -172,6 +172,38 @@ class Plans(unittest.TestCase):
                                 lambda row: ("kiwarp", "siw"), rounds=2)
         self.assertEqual([j.variant for j in found], ["kiwarp", "siw", "kiwarp", "siw"])
 
+
+class Contention(unittest.TestCase):
+    CHAIN = ("\tffffffff81cf49b5 native_queued_spin_lock_slowpath ([kernel.kallsyms])\n"
+             "\tffffffff81cf411d _raw_spin_lock_bh ([kernel.kallsyms])\n")
+
+    def found(self, text):
+        return list(contention.waits(text.splitlines(True)))
+
+    def test_a_wait_is_named_by_who_takes_the_lock(self):
+        wait, = self.found("  7 [001] 2.000000500:   kw:spin: (ffffffff81cf49b4) lock=0xffff888100352db4\n"
+                           + self.CHAIN + "\tffffffffc0a0 kw_tx_try ([kiwarp])\n"
+                           "\tffffffffc0b0 kw_stream_kick ([kiwarp])\n\n"
+                           "  7 [001] 2.000001500:   kw:spin_end: (ffffffff81cf49b4 <- ffffffff81cf411d)\n")
+        self.assertEqual((wait.site, wait.kind),
+                         ("kw_tx_try [kiwarp] < kw_stream_kick [kiwarp]", "Kiwarp"))
+        self.assertAlmostEqual(wait.seconds, 1e-6)
+
+    def test_threads_and_interruptions_are_kept_apart(self):
+        begin = "  {} [000] {}: kw:spin: (f) lock=0x1\n" + self.CHAIN + "\tff tcp_v4_rcv ([kernel.kallsyms])\n\n"
+        end = "  {} [000] {}: kw:spin_end: (f <- f)\n\n"
+        waits = self.found(begin.format(1, 1.0) + begin.format(2, 1.5) + begin.format(1, 2.0)
+                           + end.format(1, 2.5) + end.format(1, 4.0) + end.format(2, 5.5) + end.format(3, 6.0))
+        self.assertEqual([w.seconds for w in waits], [0.5, 3.0, 4.0])
+        self.assertEqual({w.kind for w in waits}, {"socket"})
+
+    def test_sleeping_for_a_socket_is_the_socket_lock(self):
+        self.assertEqual(contention.place(["__lock_sock", "lock_sock_nested", "tcp_sendmsg"]),
+                         ("socket lock: tcp_sendmsg", "socket"))
+
+    def test_the_share_is_of_all_cpus(self):
+        run = contention.Run(4, 1, 64, True, 2.0, waits=[contention.Wait("x", "Kiwarp", 0.4)])
+        self.assertAlmostEqual(run.share(run.waits), 5.0)
 
 if __name__ == "__main__":
     unittest.main()
