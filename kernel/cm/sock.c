@@ -20,8 +20,10 @@
  * @sock: a TCP socket
  * @set: the device's settings
  *
- * The stream sends from softirq too, so that no allocation may sleep and the
- * page fragment must be the socket's and not the task's. Nagle's algorithm
+ * No allocation may sleep: the stream sends from softirq too. But start-up's
+ * frame, the only thing that is ever copied to the socket, is sent in process
+ * context: it goes into the task's page fragment, as one of the socket's own
+ * would cost each connection 32 KiB for as long as it lives. Nagle's algorithm
  * would hold back the end of every message. Keepalive finds peers that went
  * without a word while nothing is outstanding, the user time-out those that
  * did so while something is.
@@ -33,7 +35,6 @@ void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 	struct sock *sk = sock->sk;
 
 	sk->sk_allocation = GFP_ATOMIC;
-	sk->sk_use_task_frag = false;
 	tcp_sock_set_nodelay(sk);
 	if (set->keepalive_idle_s) {
 		tcp_sock_set_keepidle(sk, set->keepalive_idle_s);
