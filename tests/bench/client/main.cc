@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "client/initiator.h"
 #include "client/target.h"
@@ -32,13 +33,16 @@ constexpr char kUsage[] =
     "  --receives N      receives posted on a connection [256]\n"
     "  --connections N   that carry messages [1]\n"
     "  --idle N          connections that carry none [0]\n"
-    "  --regions N       memory regions that nobody uses, at each end [0]\n";
+    "  --qps N           queue pairs without a connection, at each end [0]\n"
+    "  --regions N       memory regions that nobody uses, at each end [0]\n"
+    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n";
 
 constexpr vm::seconds kPatience(600);
 
 struct Settings {
   std::string listen, connect, op = "send";
   uint64_t port = 18515;
+  uint64_t settle = 0;
 };
 
 vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
@@ -112,6 +116,7 @@ void print(const Plan& plan, const Settings& settings, double connecting, double
 
 template <typename End>
 void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(settings.settle));
   const int64_t memory = kernelMemory() - memory_before;
   double took = 0;
   if (plan.op != Op::kIdle) {
@@ -165,7 +170,9 @@ int main(int argc, char** argv) {
   options.number("--receives", &plan.receives);
   options.number("--connections", &plan.connections);
   options.number("--idle", &plan.idle);
+  options.number("--qps", &plan.qps);
   options.number("--regions", &plan.regions);
+  options.number("--settle", &settings.settle);
   try {
     options.parse(argc, argv);
     if (settings.listen.empty() == settings.connect.empty()) {

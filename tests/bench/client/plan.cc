@@ -37,6 +37,7 @@ vm::ControlMessage Plan::pack() const {
                              receives,
                              connections,
                              idle,
+                             qps,
                              regions};
   static_assert(std::size(values) <= std::size(message.value));
   std::copy(std::begin(values), std::end(values), message.value);
@@ -56,7 +57,8 @@ Plan Plan::unpack(const vm::ControlMessage& message) {
           v[8],
           v[9],
           v[10],
-          v[11]};
+          v[11],
+          v[12]};
 }
 
 void Plan::check() const {

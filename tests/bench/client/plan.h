@@ -23,6 +23,7 @@ struct Plan {
   uint64_t receives = 256;   // receives that the target has posted on a connection
   uint64_t connections = 1;  // that carry the messages
   uint64_t idle = 0;         // connections that do nothing meanwhile
+  uint64_t qps = 0;          // queue pairs without a connection, at each end
   uint64_t regions = 0;      // memory regions that nobody uses, at each end
 
   uint64_t allConnections() const { return connections + idle; }

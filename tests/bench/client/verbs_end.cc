@@ -2,6 +2,7 @@
 #include "client/verbs_end.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "common/error.h"
 
@@ -55,6 +56,21 @@ VerbsEnd::VerbsEnd(ibv_context* context, const Plan& plan, uint64_t receives)
   // Pages that were never written to are one and the same.
   std::fill_n(memory_.data(), memory_.size(), uint8_t{0x6b});
   registerRegions();
+  createQps();
+}
+
+void VerbsEnd::createQps() {
+  vm::QpConfig config;
+  config.send_cq = config.recv_cq = completions_.get();
+  config.send_wr = config.recv_wr = 1;
+  ibv_qp_init_attr attr = vm::toInitAttr(config);
+  for (uint64_t i = 0; i < plan_.qps; ++i) {
+    unconnected_.emplace_back(ibv_create_qp(pd_.get(), &attr));
+    if (!unconnected_.back()) {
+      fail("ibv_create_qp: %s after %llu", vm::errnoName(errno).c_str(),
+           static_cast<unsigned long long>(i));
+    }
+  }
 }
 
 void VerbsEnd::registerRegions() {

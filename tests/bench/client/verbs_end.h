@@ -57,8 +57,9 @@ class VerbsEnd {
   void postSend(uint64_t index, uint32_t length, bool signaled);
 
  private:
-  // Registered memory that no request names: it fills the device's tables.
+  // What no request names: it fills the device's tables.
   void registerRegions();
+  void createQps();
 
   const Plan plan_;
   const uint64_t receives_;
@@ -67,6 +68,7 @@ class VerbsEnd {
   vm::Memory memory_;
   vm::Mr region_;
   std::vector<vm::Mr> unused_;
+  std::vector<vm::RawQp> unconnected_;
   std::vector<Lane> lanes_;
 };
 
