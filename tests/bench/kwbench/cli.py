@@ -14,7 +14,7 @@ from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_
                       build_revision, output_of, say)
 from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
 from .results import TOLERANCE, Result, Results, differences, failures
-from .rows import BY_NAME, ROWS
+from .rows import ROWS
 
 BUILD = TOP / "build"
 OUT = BUILD / "bench"
@@ -33,12 +33,14 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
         f"a row of the quick subset that is worse by more than {TOLERANCE:.0%} is a failure")
-    add("--profile", default="", metavar="ROW", help="where the instructions of a row go")
+    add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
+        "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
         help="which locks connections wait for, with so many CPUs [2,4]")
     add("--list", action="store_true", help="the rows")
     add("--report", default="", metavar="JSON", help="the report of an earlier run again")
-    add("--document", default="", metavar="JSON", help="its tables into Documentation/performance")
+    add("--document", nargs="?", const="-", default="", metavar="JSON",
+        help="its tables into Documentation/performance")
     return parser.parse_args(arguments)
 
 
@@ -168,13 +170,31 @@ def document(path: str) -> int:
     return 0
 
 
+def profiles(args: argparse.Namespace) -> int:
+    begun, measured = time.time(), revision()
+    rows = select("*", True, False) if args.profile == "all" else select(args.profile, False, False)
+    build_here(BUILD)
+    found = profile.measure(rows, (args.variant or "kiwarp").split(","), int(args.mtu or 1500), BUILD)
+    text = profile.text(found)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "profile.md").write_text(text)
+    print(text)
+    say(f"{OUT}/profile.md, after {time.time() - begun:.0f} s")
+    if args.document:
+        head = ("# Profiles\n\nWhere the instructions go, both ends together. Written by "
+                "`scripts/bench --profile all --document`; see [performance](../performance.md#profiles) "
+                f"for how. Revision {measured}, {time.strftime('%Y-%m-%d')}.\n\n")
+        (TOP / "Documentation" / "performance" / "profiles.md").write_text(head + text)
+    return 0
+
+
 def main(arguments: list[str], about: str) -> int:
     args = parse(arguments, about)
     try:
         if args.list:
             show_rows()
             return 0
-        if args.document:
+        if args.document and not args.profile:
             return document(args.document)
         if args.report:
             results = Results.load(Path(args.report).read_text())
@@ -184,10 +204,7 @@ def main(arguments: list[str], about: str) -> int:
         if args.contention:
             return contention.run([int(n) for n in args.contention.split(",")], args.compare, BUILD)
         if args.profile:
-            if args.profile not in BY_NAME:
-                raise Failed(f"no row {args.profile} (--list shows them)")
-            build_here(BUILD)
-            return profile.run(BY_NAME[args.profile], args, BUILD)
+            return profiles(args)
         return compare(args) if args.compare else run(args)
     except Failed as failed:
         say(f"bench: {failed}")

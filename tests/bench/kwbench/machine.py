@@ -84,10 +84,9 @@ class CostBench:
                 found[name] = Build(str(self.build / "kiwarp.ko"), str(self.build / "libkiwarp"))
         return found
 
-    def command(self, out: Path, memory: int, append: str = "") -> list[str]:
-        command = [str(TOP / "scripts" / "guest"), "--quiet", "--icount", "--timeout", "7200",
-                   "--mem", str(memory), "--out", str(out)]
-        return command + (["--append", append] if append else []) + [str(TOP / "tests/bench/guest.sh")]
+    def command(self, out: Path, memory: int) -> list[str]:
+        return [str(TOP / "scripts" / "guest"), "--quiet", "--icount", "--timeout", "7200",
+                "--mem", str(memory), "--out", str(out), str(TOP / "tests/bench/guest.sh")]
 
 
 class NativeBench:
@@ -113,11 +112,11 @@ class NativeBench:
                 found[name] = Build(str(self.build / "kiwarp.ko"), str(TOP / "build/libkiwarp"))
         return found
 
-    def command(self, out: Path, memory: int, append: str = "") -> list[str]:
+    def command(self, out: Path, memory: int) -> list[str]:
         return ["timeout", "-k", "5", "7200", str(self.uml / "linux"), f"mem={memory}M",
                 "rootfstype=hostfs", "rootflags=/", "ro", f"init={TOP}/tests/bench/uml-init",
-                "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1", "null_blk.irqmode=0", f"BENCH_TOP={TOP}",
-                f"BENCH_UML={self.uml}", f"BENCH_OUT={out}", *append.split()]
+                "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1",
+                "null_blk.irqmode=0", f"BENCH_TOP={TOP}", f"BENCH_UML={self.uml}", f"BENCH_OUT={out}"]
 
 
 Bench = CostBench | NativeBench
@@ -150,10 +149,8 @@ def why(text: str) -> str:
 class Runner:
     """Does jobs in as many boots as it takes, and keeps their results."""
 
-    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], append: str = "",
-                 prologue: str = "") -> None:
-        self.bench, self.out, self.extra = bench, out, extra
-        self.append, self.prologue = append, prologue
+    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], prologue: str = "") -> None:
+        self.bench, self.out, self.extra, self.prologue = bench, out, extra, prologue
         self.results: dict[tuple[str, int, str], Result] = {}
         self.complaints: list[str] = []
         self.done = 0
@@ -162,17 +159,23 @@ class Runner:
 
     def run(self, jobs: list[Job], show: Callable[[int, Job, Result, float | None], None]) -> list[Result]:
         builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
-        todo = list(enumerate(jobs))
-        for _, job in todo:
+        for job in jobs:
             self.results.setdefault((job.row.name, job.mtu, job.variant),
                                     Result(self.bench.name, job.row.name, job.mtu, job.variant))
+        # What fits a small machine is to be shown in one.
+        for memory in sorted({job.row.memory for job in jobs}):
+            self._run(memory, [(i, job) for i, job in enumerate(jobs) if job.row.memory == memory],
+                      builds, show)
+        return list(self.results.values())
+
+    def _run(self, memory: int, todo: list[tuple[int, Job]], builds: dict[str, Build],
+             show: Callable[..., None]) -> None:
         while todo:
-            left = self._boot(todo, builds, show)
+            left = self._boot(memory, todo, builds, show)
             if left and not self.gave_up:
                 # What was being done when the machine died is to blame; the rest gets another.
                 self._missing(left.pop(0)[1], "the machine died or timed out", show)
             todo = left
-        return list(self.results.values())
 
     def _missing(self, job: Job, reason: str, show: Callable[..., None]) -> None:
         result = self.results[job.row.name, job.mtu, job.variant]
@@ -180,15 +183,14 @@ class Runner:
         self.done += 1
         show(self.done, job, result, None)
 
-    def _boot(self, todo: list[tuple[int, Job]], builds: dict[str, Build],
+    def _boot(self, memory: int, todo: list[tuple[int, Job]], builds: dict[str, Build],
               show: Callable[..., None]) -> list[tuple[int, Job]]:
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
         (self.out / "plan").write_text(self.prologue + script(todo, builds))
-        memory = max(job.row.memory for _, job in todo)
         waiting = dict(todo)
         with (self.out / "machine.log").open("wb") as log:
-            process = subprocess.Popen(self.bench.command(self.out, memory, self.append),
+            process = subprocess.Popen(self.bench.command(self.out, memory),
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:
                 finished = self._listen(process, waiting, show)

@@ -42,7 +42,7 @@ def _target(results: Results, bench: str, row: Row, mtu: int) -> str:
     return "; ".join(said)
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def table(header: list[str], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
@@ -63,7 +63,7 @@ def section(results: Results, bench: str, mtu: int) -> str:
                       times(better(row, own, results.value(bench, row.name, mtu, "tcp"))),
                       _target(results, bench, row, mtu)])
     header = ["", *(VARIANTS[v].title for v in variants), "to the best siw", "to TCP", "target"]
-    return f"## {BENCHES[bench]}, MTU {mtu}\n\n" + _table(header, lines)
+    return f"## {BENCHES[bench]}, MTU {mtu}\n\n" + table(header, lines)
 
 
 def missing(results: Results) -> str:
@@ -91,7 +91,7 @@ def comparison(results: Results) -> str:
         lines.append([d.row.title, d.row.unit, str(d.mtu), number(d.base), number(d.head), change,
                       "**regressed**" if d.regressed else ""])
     header = ["", "unit", "MTU", "base", "head", "better by", ""]
-    return about(results) + "\n" + _table(header, lines) + "\n" + missing(results)
+    return about(results) + "\n" + table(header, lines) + "\n" + missing(results)
 
 
 def _relative(results: Results, bench: str, mtu: int) -> str:

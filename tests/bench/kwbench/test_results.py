@@ -136,11 +136,44 @@ class Outputs(unittest.TestCase):
                      Disk("write", "128k", 4, 1, "iops")):
             self.assertIsNone(tool.value("failed: 65536 of nothing"))
 
-    def test_idling_is_no_part_of_a_profile(self):
-        text = "    60.00%  600  [kernel.kallsyms]  [k] poll_idle\n" \
-               "    30.00%  300  [kiwarp]  [k] kw_rx_run\n    10.00%  100  libc.so.6  [.] memcpy\n"
-        self.assertEqual(profile.table(text), [(75.0, 300, "[kiwarp]", "kw_rx_run"),
-                                               (25.0, 100, "libc.so.6", "memcpy")])
+
+class Profiles(unittest.TestCase):
+    def test_a_line_of_perf_script(self):
+        text = "  kworker/0:1-events  7.272605:  ffffffff81ce7e6d do_idle.isra.0 " \
+               "(/lib/modules/6.12/build/vmlinux)\n" \
+               "ib_send_bw     7.5:     7f0012 [unknown] (/usr/bin/ib_send_bw)\n" \
+               "ib_send_bw     7.6:     ffff0 kw_copy+0x12 ([kiwarp])\nnothing of the kind\n"
+        self.assertEqual([(s.time, s.where, s.what) for s in profile.samples(text)],
+                         [(7.272605, "[kernel]", "do_idle"), (7.5, "ib_send_bw", "[unknown]"),
+                          (7.6, "[kiwarp]", "kw_copy")])
+
+    def test_each_symbol_has_a_class(self):
+        for where, what, kind in (
+                ("[kiwarp]", "kw_crc32c_copy", profile.COPY), ("[kiwarp]", "kw_rx_run", profile.KIWARP),
+                ("[kernel]", "memcpy_orig", profile.COPY), ("[kernel]", "tcp_ack", profile.STACK),
+                ("[veth]", "veth_xmit", profile.STACK), ("[kernel]", "__schedule", profile.SCHED),
+                ("[kernel]", "do_syscall_64", profile.CALLS), ("[ib_uverbs]", "x", profile.CALLS),
+                ("[nvmet_rdma]", "x", profile.DISK), ("[kernel]", "blk_mq_submit_bio", profile.DISK),
+                ("[kernel]", "kfree", profile.OTHER), ("libc.so.6", "memcpy", profile.USER),
+                ("[vdso]", "[unknown]", profile.USER), ("[kernel]", "cpu_idle_poll", profile.IDLE)):
+            self.assertEqual(profile.kind(profile.Sample(0, "", where, what)), kind, what)
+
+    def test_only_the_longest_transfer_counts(self):
+        at = [(0.0, "[kiwarp]"), (0.001, "[kiwarp]"), (0.1, "[kernel]"), (1.0, "[kiwarp]"),
+              (1.001, "[kernel]"), (1.002, "[kiwarp]"), (1.003, "[kiwarp]"), (1.1, "[kernel]")]
+        found = profile.transfer([profile.Sample(t, "", where, "x") for t, where in at], False)
+        self.assertEqual([s.time for s in found], [1.0, 1.001, 1.002, 1.003])
+        self.assertEqual(profile.transfer([], True), [])
+
+    def test_what_an_operation_costs(self):
+        for row, value, cost in (("send-64k", 62.5, 1000.0), ("latency-64", 20.0, 20.0),
+                                 ("nvme-read-4k-1", 10000.0, 100.0),
+                                 ("nvme-read-128k", 131.072, 1000.0), ("send-64", 1e5, 10.0)):
+            self.assertAlmostEqual(profile.operation(BY_NAME[row], BY_NAME[row].tool, value), cost)
+
+    def test_a_transfer_is_long_enough(self):
+        tool = profile.longer(BY_NAME["latency-64"], BY_NAME["latency-64"].tool, 20.0)
+        self.assertEqual(tool.count, 10001)
 
 
 class Plans(unittest.TestCase):

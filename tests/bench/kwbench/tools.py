@@ -15,6 +15,11 @@ from dataclasses import dataclass, replace
 ADDRESS = "10.1.0.1"
 
 
+def figure(value: float) -> float | None:
+    """A program that could not tell the time says 0 or inf."""
+    return value if 0 < value < float("inf") else None
+
+
 def _pair(index: int, server: list[str], client: list[str]) -> str:
     return f"measure {index} {shlex.join(server)} -- {shlex.join(client)}"
 
@@ -40,12 +45,13 @@ class Client:
         client = f"--connect {ADDRESS} --op {self.op} --size {self.size} --count {self.count}"
         client += f" --list {self.list} {self.options}" + (" --tcp" if plain else "")
         line = _pair(index, [*program, "--listen", ADDRESS], [*program, *client.split()])
-        return line.replace("'$TOP/build/host/tests/bench/kiwarp-bench'",
+        line = line.replace("'$TOP/build/host/tests/bench/kiwarp-bench'",
                             '"$TOP/build/host/tests/bench/kiwarp-bench"')
+        return f"tidy\n{line}" if self.op == "idle" else line
 
     def value(self, text: str) -> float | None:
         found = re.search(rf"\b{self.field}=(-?[0-9.]+)", text)
-        return float(found[1]) if found else None
+        return figure(float(found[1])) if found else None
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,12 @@ class Perftest:
         # An odd number; see tests/vm/30-perftest.sh.
         return replace(self, count=max(5, round(self.count * factor)) | 1)
 
+    def client(self) -> Client:
+        """The same by kiwarp-bench."""
+        if self.program == "ib_send_lat":
+            return Client("latency", self.size, self.count, "latency_us")
+        return Client("send", self.size, self.count)
+
     def script(self, index: int, plain: bool) -> str:
         assert not plain
         both = f"{self.program} -R -F -e -s {self.size} -n {self.count} -p @PORT@".split()
@@ -73,7 +85,7 @@ class Perftest:
         for line in text.splitlines():
             words = line.split()
             if len(words) > self.column and words[0] == str(self.size):
-                return float(words[self.column])
+                return figure(float(words[self.column]))
         return None
 
 
@@ -107,12 +119,13 @@ class Disk:
     depth: int
     count: int
     field: str  # iops or bw_bytes
+    memory: str = "huge"  # of large pages, or of single "pages"
 
     def scaled(self, factor: float) -> Disk:
         return replace(self, count=max(10, round(self.count * factor)))
 
     def script(self, index: int, plain: bool) -> str:
-        return f"disk {index} {self.pattern} {self.size} {self.depth} {self.count}"
+        return f"disk {index} {self.pattern} {self.size} {self.depth} {self.count} {self.memory}"
 
     def value(self, text: str) -> float | None:
         try:
