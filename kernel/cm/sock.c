@@ -21,9 +21,9 @@
  * @set: the device's settings
  *
  * No allocation may sleep: the stream sends from softirq too. But start-up's
- * frame, the only thing that is ever copied to the socket, is sent in process
- * context: it goes into the task's page fragment, as one of the socket's own
- * would cost each connection 32 KiB for as long as it lives. Nagle's algorithm
+ * frame, the only thing that is ever copied to the socket, is sent by a task
+ * and goes into the task's page fragment, as one of the socket's own would
+ * cost each connection 32 KiB for as long as it lives. Nagle's algorithm
  * would hold back the end of every message. Keepalive finds peers that went
  * without a word while nothing is outstanding, the user time-out those that
  * did so while something is.
