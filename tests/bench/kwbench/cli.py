@@ -31,6 +31,7 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--mtu", default="", metavar="N[,N]", help="of 1500, 9000, 65536")
     add("--variant", default="", metavar="NAME[,NAME]", help="these columns only")
     add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
+    add("--rounds", type=int, default=ROUNDS, metavar="N", help="of the native bench [%(default)s]")
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
         f"a row of the quick subset that is worse by more than {TOLERANCE:.0%} is a failure")
     add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
@@ -137,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     for name in [args.bench] if args.bench else ["cost"] if small else ["cost", "native"]:
         native = name == "native"
         factor = SMOKE_FACTOR if args.smoke else NATIVE_FACTOR if native else 1.0
-        rounds = ROUNDS if native and not args.smoke else 1
+        rounds = args.rounds if native and not args.smoke else 1
         todo = jobs(rows, name, mtus, variants, rounds, factor)
         if todo:
             bench = NativeBench(BUILD) if native else CostBench(BUILD)

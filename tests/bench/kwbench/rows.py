@@ -63,7 +63,7 @@ class Row:
     mtus: tuple[int, ...] = (1500, 9000, 65536)
     quick: bool = False
     smoke: bool = False
-    native: bool = False
+    native: bool = False  # at MTU 1500 and 9000
     targets: tuple[Target, ...] = ()
     curve: tuple[str, float] | None = None  # the plot that it is a point of, and where
     memory: int = 2048  # MiB that the guest needs
