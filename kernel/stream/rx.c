@@ -374,7 +374,6 @@ void kw_rx_run(struct kw_stream *s)
 		return;
 	}
 	s->rx.running = true;
-	WRITE_ONCE(s->rx.passes, s->rx.passes + 1);
 	do {
 		s->rx.again = false;
 		idx = srcu_read_lock(s->mem_srcu);

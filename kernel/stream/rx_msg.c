@@ -13,6 +13,12 @@
 #include "stream/rx_next.h"
 #include "stream/teardown.h"
 
+/* A process that waited for its peer goes on: see tx_batch.c. */
+static void kw_rx_tell(struct kw_stream *s)
+{
+	WRITE_ONCE(s->rx.told, s->rx.told + 1);
+}
+
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		       struct kw_cursor *c)
 {
@@ -32,6 +38,8 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	}
 	kw_next_write(s, seg, mem);
+	if (seg->ddp.last)
+		kw_rx_tell(s);
 	return 0;
 }
 
@@ -152,6 +160,8 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 		kw_own_wqe_done(s, e->sq_index, IB_WC_SUCCESS);
 		kw_own_retire(s);
 	}
+	if (!e->quiet)
+		kw_rx_tell(s);
 	return 0;
 }
 
@@ -224,6 +234,7 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 	}
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
+	kw_rx_tell(s);
 	kw_own_recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
 			 seg->ddp.mo + seg->len, kw_op_solicits(seg->op), inv,
 			 seg->ddp.ulp_dword);

@@ -142,6 +142,7 @@ struct kw_sg_pos {
  * @done: octets placed so far
  * @sq_index: the WQE it completes
  * @rtr: start-up's ready-to-receive request: completes nothing
+ * @quiet: nor is the consumer told when it ends
  * @inv: Read with Invalidate: the sink's STag is invalidated at the end
  */
 struct kw_orq_entry {
@@ -149,6 +150,7 @@ struct kw_orq_entry {
 	u32 done;
 	u32 sq_index;
 	bool rtr;
+	bool quiet;
 	bool inv;
 };
 
@@ -184,7 +186,8 @@ struct kw_rx_next {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
- * @passes: how many there were, modulo 2^32
+ * @told: what has come that the consumer is told of, or can see in its memory:
+ *	how much, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
@@ -214,7 +217,7 @@ struct kw_rx {
 	bool kick;
 	bool started;
 	bool partial;
-	u32 passes;
+	u32 told;
 	u32 need;
 	u32 stream_off;
 	u32 send_msn;
@@ -310,7 +313,7 @@ enum kw_stream_state {
  * struct kw_batch - doorbells that came one soon after the other
  * @timer: queued: something may have been held back; it sends it
  * @rung: when the last doorbell was done with, by local_clock()
- * @heard: kw_rx.passes at the beginning of the streak
+ * @heard: kw_rx.told at the beginning of the streak
  * @streak: how many doorbells there were
  * @octets: how much may have been held back
  */

@@ -9,8 +9,8 @@
  *
  * Nothing that somebody waits for is held back. A work request that asks for a
  * completion is sent at once, with all before it; so is what is posted by a
- * process that converses with its peer, since each thing that arrives ends the
- * streak.
+ * process that converses with its peer, since each message that arrives, and
+ * each Read that completes where that was asked for, ends the streak.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/clock.h>
@@ -60,7 +60,7 @@ void kw_batch_end(struct kw_stream *s)
 static bool kw_batch_goes_on(struct kw_stream *s, u64 now, u32 octets)
 {
 	struct kw_batch *b = &s->batch;
-	u32 heard = READ_ONCE(s->rx.passes);
+	u32 heard = READ_ONCE(s->rx.told);
 
 	if (now - b->rung > s->p.batch_us * NSEC_PER_USEC || heard != b->heard) {
 		b->heard = heard;

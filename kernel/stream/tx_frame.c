@@ -288,6 +288,7 @@ static bool kw_frame_wqe_read(struct kw_stream *s, struct kw_chunk *ch)
 	const struct kw_wqe *w = &s->tx.wqe;
 	struct kw_orq_entry e = {
 		.sq_index = w->index,
+		.quiet = !(w->flags & KIWARP_SQE_SIGNALED),
 		.inv = w->opcode == KIWARP_OP_READ_INV,
 	};
 	struct kw_read_req req;

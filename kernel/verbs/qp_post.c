@@ -14,15 +14,13 @@ static void kw_user_doorbell(struct kw_qp *qp)
 	u32 last = READ_ONCE(kw_ctrl(&qp->sq)->producer) - 1;
 	const struct kiwarp_sqe *sqe = kw_ring_at(&qp->sq, last);
 	const struct kiwarp_sge *sge = (const struct kiwarp_sge *)(sqe + 1);
-	u8 opcode = READ_ONCE(sqe->opcode);
 	u8 flags = READ_ONCE(sqe->flags);
 	u32 octets = READ_ONCE(sqe->inline_len);
 	bool soon;
 
 	if (!(flags & KIWARP_SQE_INLINE))
 		octets = READ_ONCE(sqe->num_sge) ? READ_ONCE(sge->length) : 0;
-	soon = qp->sq_sig_all || (flags & KIWARP_SQE_SIGNALED) ||
-	       opcode == KIWARP_OP_READ;
+	soon = qp->sq_sig_all || (flags & KIWARP_SQE_SIGNALED);
 	kw_stream_doorbell(&qp->stream, octets, soon);
 }
 

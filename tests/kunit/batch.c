@@ -114,6 +114,25 @@ static void kt_test_conversation(struct kunit *test)
 	kt_expect_sends(l, KT_AT_ONCE + 2);
 }
 
+/* A process can wait for a Write by looking at its memory. */
+static void kt_test_written(struct kunit *test)
+{
+	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	u8 body[16];
+
+	memset(body, 0x5a, sizeof(body));
+	kt_ring(l, KT_AT_ONCE + 1, 64, false);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, KT_AT_ONCE);
+	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE),
+		 true, body, sizeof(body));
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_EXPECT_TRUE(test, kt_until(!memcmp(kt_at(l, KT_REMOTE, 0), body,
+						 sizeof(body))));
+	kt_ring(l, 1, 64, false);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, KT_AT_ONCE + 2);
+}
+
 /* Enough octets do not wait for more. */
 static void kt_test_octets(struct kunit *test)
 {
@@ -168,6 +187,7 @@ static struct kunit_case kt_batch_cases[] = {
 	KUNIT_CASE(kt_test_held_back),
 	KUNIT_CASE(kt_test_time),
 	KUNIT_CASE(kt_test_conversation),
+	KUNIT_CASE(kt_test_written),
 	KUNIT_CASE(kt_test_octets),
 	KUNIT_CASE(kt_test_close),
 	KUNIT_CASE(kt_test_abort),
