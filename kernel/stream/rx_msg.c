@@ -153,7 +153,9 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 
 	s->orq_head = (s->orq_head + 1) % s->p.ord;
 	s->orq_len--;
-	s->rx.kick = true;
+	/* For a WQE that waited for this, or for the end. */
+	if (s->tx.held || s->state != KW_STREAM_OPEN)
+		s->rx.kick = true;
 	if (e->inv)
 		kw_own_read_inv(s, e->sink.lkey);
 	if (!e->rtr) {
