@@ -86,7 +86,7 @@ MAIN = (
         plain_row="send-64k", quick=True, smoke=True, native=True,
         targets=near_tcp((1500, 0.6), (9000, 0.7))),
     Row("read-64k", "read 64 KiB", "MiB/s",
-        Client("read", 65536, 1920, options="--depth 16 --signal 4"), plain_row="send-64k",
+        Client("read", 65536, 1920, options="--depth 32 --signal 16"), plain_row="send-64k",
         quick=True, smoke=True, native=True,
         targets=tuple(Target(v, 0.9, "same", "write-64k") for v in KIWARP)),
     Row("send-4k", "send 4 KiB", "MiB/s", Perftest("ib_send_bw", 4096, 2001, 3),
