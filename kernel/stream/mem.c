@@ -50,7 +50,8 @@ void kw_mem_put_fast(struct kw_mem *mem)
  * kw_mem_quiesce() - wait until nobody uses a region that is not valid any more
  * @mem: region whose @valid was set to false
  *
- * Context: any but hard interrupt. It waits for copies of one segment each.
+ * Context: any but hard interrupt. It waits for what fits a block, or what one
+ * receive pass places.
  */
 void kw_mem_quiesce(struct kw_mem *mem)
 {
