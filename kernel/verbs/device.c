@@ -155,6 +155,12 @@ static const struct ib_device_ops kw_device_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, kw_ucontext, ib),
 };
 
+/*
+ * Both arrays are set up by the same inline function, so that lockdep takes
+ * their locks for one: @qps is looked up in softirq, @mems is not.
+ */
+static struct lock_class_key kw_qps_lock_key;
+
 static void kw_device_identity(struct kw_device *dev)
 {
 	struct ib_device *ib = &dev->ib;
@@ -196,7 +202,9 @@ int kw_device_create(const char *name, struct net_device *netdev)
 
 	dev->netdev = netdev;
 	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1);
-	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
+	/* Kernel consumers poll, and so look up, from any context. */
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
 	dev->counters = alloc_percpu(struct kw_counters);
 	rv = dev->counters ? init_srcu_struct(&dev->mem_srcu) : -ENOMEM;

@@ -45,20 +45,15 @@ void kw_qp_put(struct kw_qp *qp)
  */
 struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn)
 {
-	int idx = srcu_read_lock(&dev->mem_srcu);
-	struct kw_qp *qp = xa_load(&dev->qps, qpn);
+	unsigned long flags;
+	struct kw_qp *qp;
 
+	xa_lock_irqsave(&dev->qps, flags);
+	qp = xa_load(&dev->qps, qpn);
 	if (qp && !kref_get_unless_zero(&qp->ref))
 		qp = NULL;
-	srcu_read_unlock(&dev->mem_srcu, idx);
+	xa_unlock_irqrestore(&dev->qps, flags);
 	return qp;
-}
-
-/* Nobody finds the queue pair any more, nor is about to look into it. */
-static void kw_qp_unpublish(struct kw_qp *qp)
-{
-	xa_erase(&qp->dev->qps, qp->ib.qp_num);
-	synchronize_srcu_expedited(&qp->dev->mem_srcu);
 }
 
 /**
@@ -260,8 +255,9 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	qp->init = *attr;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
-	rv = xa_alloc_cyclic(&dev->qps, &ibqp->qp_num, qp,
-			     XA_LIMIT(2, 0xffffff), &dev->next_qpn, GFP_KERNEL);
+	rv = xa_alloc_cyclic_irq(&dev->qps, &ibqp->qp_num, qp,
+				 XA_LIMIT(2, 0xffffff), &dev->next_qpn,
+				 GFP_KERNEL);
 	if (rv < 0)
 		goto err_rings;
 	if (udata) {
@@ -272,7 +268,7 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	return 0;
 
 err_xa:
-	kw_qp_unpublish(qp);
+	xa_erase_irq(&dev->qps, ibqp->qp_num);
 err_rings:
 	kw_qp_free_rings(qp);
 err_count:
@@ -512,7 +508,7 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	kw_qp_to_error(qp);
 	kw_qp_put(qp);
 	wait_for_completion(&qp->freed);
-	kw_qp_unpublish(qp);
+	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	atomic_dec(&qp->dev->nr_qp);
 	return 0;

@@ -8,9 +8,6 @@
  *   inside kw_device.mem_srcu; dereg erases, waits for the domain, frees.
  * - struct kw_qp has a kref: one for the verbs object, one for each of the
  *   connection manager's and the stream's uses. destroy_qp waits for the last.
- *   It is found through kw_device.qps, inside kw_device.mem_srcu, without a
- *   lock: kernel consumers look it up each time they poll. destroy_qp erases
- *   and waits for the domain.
  * - struct kw_cq outlives its queue pairs (the RDMA core counts them).
  *
  * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
