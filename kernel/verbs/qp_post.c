@@ -7,7 +7,7 @@
 /*
  * What user space has posted last, as far as a look at shared memory tells:
  * kw_own_next_wqe() reads it again, and to believe this one can but lead to
- * sending earlier or later.
+ * sending earlier or later. Each entry has room for one struct kiwarp_sge.
  */
 static void kw_user_doorbell(struct kw_qp *qp)
 {

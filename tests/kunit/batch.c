@@ -20,20 +20,6 @@ static const struct kw_stream_params kt_params = {
 	.ord = 4,
 };
 
-static int kt_batch_init(struct kunit *test)
-{
-	return kw_streams_init();
-}
-
-static void kt_batch_exit(struct kunit *test)
-{
-	struct kt_link *l = test->priv;
-
-	if (l)
-		kt_link_end(l);
-	kw_streams_exit();
-}
-
 /* Post @nr Sends of @len octets, each with its doorbell. */
 static void kt_ring(struct kt_link *l, u32 nr, u32 len, bool soon)
 {
@@ -197,7 +183,7 @@ static struct kunit_case kt_batch_cases[] = {
 
 struct kunit_suite kt_batch_suite = {
 	.name = "kiwarp_batch",
-	.init = kt_batch_init,
-	.exit = kt_batch_exit,
+	.init = kt_link_init,
+	.exit = kt_link_exit,
 	.test_cases = kt_batch_cases,
 };

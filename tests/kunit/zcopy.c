@@ -20,21 +20,6 @@ static const struct kw_stream_params kt_params = {
 	.ord = 4,
 };
 
-static int kt_zcopy_init(struct kunit *test)
-{
-	return kw_streams_init();
-}
-
-/* Unloading waits until TCP has let go of everything. */
-static void kt_zcopy_exit(struct kunit *test)
-{
-	struct kt_link *l = test->priv;
-
-	if (l)
-		kt_link_end(l);
-	kw_streams_exit();
-}
-
 static void kt_post_send(struct kt_link *l, u32 off, u32 len)
 {
 	const struct kw_wqe w = {
@@ -204,7 +189,8 @@ static struct kunit_case kt_zcopy_cases[] = {
 
 struct kunit_suite kt_zcopy_suite = {
 	.name = "kiwarp_zcopy",
-	.init = kt_zcopy_init,
-	.exit = kt_zcopy_exit,
+	.init = kt_link_init,
+	/* Unloading waits until TCP has let go of everything. */
+	.exit = kt_link_exit,
 	.test_cases = kt_zcopy_cases,
 };
