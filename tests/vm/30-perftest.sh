@@ -63,7 +63,7 @@ bandwidth() {
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
 	case $verb in
 	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
-	read) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
+	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
 	send)
 		send_sizes "" 2
 		send_sizes ", both directions" 7 -b
@@ -84,9 +84,8 @@ bandwidth_events() {
 latency() {
 	local verb=$1 lat=ib_$1_lat
 	perf "$lat, polling" 1 "$lat" -s 64 -n 300
-	# Two ends that poll leave the kernel little of two emulated CPUs: no sizes that take long.
 	case $verb in
-	write) perf "$lat, long messages" 1 "$lat" -s 65536 -n 50 ;;
+	write) perf "$lat, all sizes" $all "$lat" -a -n 5 ;;
 	read) perf "$lat, events" 1 "$lat" -e -s 64 -n 300 ;;
 	send) perf "$lat, events, all sizes" $all "$lat" -e -a -n 5 ;;
 	esac
