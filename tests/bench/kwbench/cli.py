@@ -33,7 +33,7 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
     add("--rounds", type=int, default=ROUNDS, metavar="N", help="of the native bench [%(default)s]")
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
-        f"a row of the quick subset that is worse by more than {TOLERANCE:.0%} is a failure")
+        f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure")
     add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
         "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
