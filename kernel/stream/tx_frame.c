@@ -434,6 +434,7 @@ static noinline bool kw_frame_wqe_middle(struct kw_stream *s,
 	struct kw_sg_pos *pos = &s->tx.pos;
 	struct kw_middle m = {
 		.sge = &w->sge[pos->idx],
+		.end = &w->sge[w->num_sge],
 		.off = pos->off,
 		.left = w->len - s->tx.off,
 		.tagged = w->opcode == KIWARP_OP_WRITE,
@@ -448,7 +449,8 @@ static noinline bool kw_frame_wqe_middle(struct kw_stream *s,
 		m.at += w->raddr;
 	kw_wqe_header(s, m.head + KW_MPA_HDR_LEN, 0);
 	len = kw_middle_frame(s, ch, &m);
-	pos->off += len;
+	pos->idx = m.sge - w->sge;
+	pos->off = m.off;
 	s->tx.off += len;
 	return len;
 }
@@ -521,6 +523,7 @@ static noinline bool kw_frame_read_resp_middle(struct kw_stream *s,
 	};
 	struct kw_middle m = {
 		.sge = &src,
+		.end = &src + 1,
 		.off = s->tx.off,
 		.left = r->size - s->tx.off,
 		.access = IB_ACCESS_REMOTE_READ,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The short way for the middle of a long message: FPDUs that each fill a TCP
- * segment, with payload from one entry of the list, differ in nothing but
- * their offset. Rights are checked once for all that go into a block, while
- * the region is held.
+ * segment differ in nothing but their offset. Rights are checked once for all
+ * that go into a block from one entry of the list, while its region is held.
  */
 #include <linux/unaligned.h>
 
@@ -29,30 +28,65 @@ static __always_inline u32 kw_middle_copy(struct kw_middle *m, u32 crc, u8 *dst,
 	return crc;
 }
 
-/* The same from extent to extent. */
-static noinline u32 kw_middle_copy_split(struct kw_stream *s,
-					 const struct kw_mem *mem,
-					 struct kw_middle *m, u32 crc, u8 *dst,
-					 u32 len)
+/* Hold the region of the entry where the next octets are. */
+static bool kw_middle_entry(struct kw_stream *s, struct kw_middle *m)
 {
+	if (m->mem)
+		kw_mem_put(m->mem);
+	m->mem = NULL;
+	while (m->off == m->sge->length) {
+		if (m->sge + 1 == m->end)
+			return false;
+		m->sge++;
+		m->off = 0;
+	}
+	m->mem = kw_get_sge(s, m->sge, m->access);
+	return m->mem;
+}
+
+/* Find the octets that follow a run that is used up. */
+static bool kw_middle_run(struct kw_stream *s, struct kw_middle *m)
+{
+	if ((!m->mem || m->off == m->sge->length) && !kw_middle_entry(s, m))
+		return false;
+	m->run = kw_mem_at(m->mem, m->sge->addr + m->off - m->mem->base,
+			   &s->rx.mem_ext);
+	m->run.len = min(m->run.len, m->sge->length - m->off);
+	return true;
+}
+
+/*
+ * The same from run to run. Returns false if a right is missing, with @m where
+ * it was.
+ */
+static noinline bool kw_middle_copy_split(struct kw_stream *s,
+					  struct kw_middle *m, u32 *crc,
+					  u8 *dst, u32 len)
+{
+	const struct kiwarp_sge *sge = m->sge;
+	u32 off = m->off;
+
 	while (len) {
 		u32 n = min_t(u64, m->run.len, len);
 
-		if (!n) {
-			m->run = kw_mem_at(mem, m->sge->addr + m->off -
-					   mem->base, &s->rx.mem_ext);
-			continue;
+		if (n) {
+			*crc = kw_middle_copy(m, *crc, dst, n, s->p.crc);
+			dst += n;
+			len -= n;
+		} else if (!kw_middle_run(s, m)) {
+			m->sge = sge;
+			m->off = off;
+			return false;
 		}
-		crc = kw_middle_copy(m, crc, dst, n, s->p.crc);
-		dst += n;
-		len -= n;
 	}
-	return crc;
+	return true;
 }
 
-/* Build the FPDU at @p, with @len octets of payload from @payload on. */
-static __always_inline void kw_middle_fpdu(struct kw_stream *s,
-					   const struct kw_mem *mem,
+/*
+ * Build the FPDU at @p, with @len octets of payload from @payload on. Returns
+ * false if a right is missing.
+ */
+static __always_inline bool kw_middle_fpdu(struct kw_stream *s,
 					   struct kw_middle *m, u8 *p,
 					   u8 *payload, u32 len)
 {
@@ -64,45 +98,49 @@ static __always_inline void kw_middle_fpdu(struct kw_stream *s,
 		crc = kw_crc32c(crc, p, payload - p);
 	if (len <= m->run.len)
 		crc = kw_middle_copy(m, crc, payload, len, s->p.crc);
-	else
-		crc = kw_middle_copy_split(s, mem, m, crc, payload, len);
+	else if (!kw_middle_copy_split(s, m, &crc, payload, len))
+		return false;
 	if (!s->p.crc)
 		put_unaligned_le32(0, field);
 	else if (m->vec)
 		kw_crc_put(field, kw_vec_crc32c(crc, p, field - p));
 	else
 		kw_crc_put(field, crc);
+	return true;
 }
 
-static void kw_middle_build(struct kw_stream *s, const struct kw_mem *mem,
-			    struct kw_chunk *ch, struct kw_middle *m,
-			    u32 hdr_len, u32 len, u32 nr)
+/* Build at most @nr FPDUs. Returns how many. */
+static u32 kw_middle_build(struct kw_stream *s, struct kw_chunk *ch,
+			   struct kw_middle *m, u32 hdr_len, u32 len, u32 nr)
 {
 	u8 *p = ch->p;
+	u32 i;
 
 	put_unaligned_be16(hdr_len + len, m->head);
-	for (; nr; nr--) {
+	for (i = 0; i < nr; i++) {
 		if (m->tagged)
 			put_unaligned_be64(m->at, m->head + 8);
 		else
 			put_unaligned_be32(m->at, m->head + 16);
 		/* Of a tagged header this is more; payload takes its place. */
 		memcpy(p, m->head, sizeof(m->head));
-		kw_middle_fpdu(s, mem, m, p, p + KW_MPA_HDR_LEN + hdr_len, len);
+		if (!kw_middle_fpdu(s, m, p, p + KW_MPA_HDR_LEN + hdr_len, len))
+			break;
 		m->at += len;
 		p += ch->cut.full;
 	}
+	return i;
 }
 
 /**
  * kw_middle_frame() - build FPDUs of the middle of a message
  * @s: stream
  * @ch: where to, for which kw_middle_is() is true; moved behind them
- * @m: the message
+ * @m: the message, with no region held; @m->sge and @m->off are moved
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
  * Return: octets of payload in the FPDUs built; 0 if there are none, because
- * @m->sge ends before, or because a right is missing.
+ * the list ends before, or because a right is missing.
  */
 u32 kw_middle_frame(struct kw_stream *s, struct kw_chunk *ch,
 		    struct kw_middle *m)
@@ -110,19 +148,13 @@ u32 kw_middle_frame(struct kw_stream *s, struct kw_chunk *ch,
 	u32 hdr_len = m->tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
 	u32 len = ch->cut.full - KW_MPA_OVERHEAD - hdr_len;
 	/* The last FPDU is different. */
-	u32 most = min(m->sge->length - m->off, m->left - 1);
-	struct kw_mem *mem;
-	u32 nr;
+	u32 nr = min((m->left - 1) / len, ch->left / ch->cut.full);
 
-	mem = kw_get_sge(s, m->sge, m->access);
-	if (!mem)
-		return 0;
-	nr = min(most / len, ch->left / ch->cut.full);
-	m->run.len = 0;
 	m->vec = kw_vec_begin(nr * len);
-	kw_middle_build(s, mem, ch, m, hdr_len, len, nr);
+	nr = kw_middle_build(s, ch, m, hdr_len, len, nr);
 	kw_vec_end(m->vec);
-	kw_mem_put(mem);
+	if (m->mem)
+		kw_mem_put(m->mem);
 	ch->p += nr * ch->cut.full;
 	ch->left -= nr * ch->cut.full;
 	ch->cut.off += nr * ch->cut.full;

@@ -7,23 +7,27 @@
 
 /**
  * struct kw_middle - what is to be sent of a long message
- * @sge: where it is in memory
+ * @sge: entry of its list where the first of them is in memory
+ * @end: end of the list
  * @off: octets into @sge
  * @left: octets of the message that are left to be sent
  * @access: IB_ACCESS_* that the region must have
  * @tagged: the FPDUs are
  * @at: TO or MO of the first
- * @run: octets of memory from there, as far as they are contiguous
+ * @mem: the region of @sge, held; NULL if it is not
+ * @run: octets of @sge from @off on, as far as they are contiguous in memory
  * @vec: vector registers may be used: see stream/vec.h
  * @head: the octets of an FPDU before its payload, all but ULPDU_Length, TO and MO
  */
 struct kw_middle {
 	const struct kiwarp_sge *sge;
+	const struct kiwarp_sge *end;
 	u32 off;
 	u32 left;
 	u32 access;
 	bool tagged;
 	u64 at;
+	struct kw_mem *mem;
 	struct kw_run run;
 	bool vec;
 	u8 head[KW_MPA_HDR_LEN + KW_DDP_HDR_MAX];

@@ -139,6 +139,7 @@ struct kt_link *kt_link_new(struct kunit *test,
 
 	KUNIT_ASSERT_NOT_NULL(test, l);
 	l->test = test;
+	l->lookups = U32_MAX;
 	init_completion(&l->ended);
 	KUNIT_ASSERT_EQ(test, 0, init_srcu_struct(&l->srcu));
 	test->priv = l;
@@ -479,6 +480,9 @@ struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
 	struct kt_link *l = kt_of(s);
 	u32 r;
 
+	if (!l->lookups)
+		return NULL;
+	l->lookups--;
 	for (r = 0; r < KT_NR_REGIONS; r++)
 		if (l->mem[r].stag == stag && l->mem[r].valid)
 			return &l->mem[r];

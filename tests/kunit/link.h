@@ -52,6 +52,7 @@ struct kt_wqe_done {
  * @nr_wqe: send queue entries posted; @next_wqe: taken
  * @done: results of receives, @nr_done of them
  * @wdone: results of send queue entries, @nr_wdone of them
+ * @lookups: of regions, that will find them; ever so many at first
  * @nr_lent: entries lent to TCP; @nr_back: of which it has let go
  */
 struct kt_link {
@@ -79,6 +80,7 @@ struct kt_link {
 	u32 nr_done;
 	struct kt_wqe_done wdone[KT_MAX];
 	u32 nr_wdone;
+	u32 lookups;
 	u32 nr_lent, nr_back;
 };
 

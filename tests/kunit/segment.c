@@ -85,6 +85,30 @@ static void kt_expect_message(struct kt_link *l, u8 op, u32 len, u32 msn)
 	KUNIT_EXPECT_TRUE(test, same);
 }
 
+/*
+ * A list of @nr entries, the first ones short, and one of four empty. The others
+ * are of two regions by turns.
+ */
+static void kt_scatter(struct kw_wqe *w, u32 len, u32 nr, enum kt_region other)
+{
+	enum kt_region r = KT_LOCAL, next = other;
+	u32 i, from = 0;
+
+	w->num_sge = nr;
+	for (i = 0; i < nr; i++) {
+		u32 to = (u64)len * (i + 1) * (i + 1) / (nr * nr);
+
+		if (i % 4 == 1 && i < nr - 1)
+			to = from;
+		else
+			swap(r, next);
+		w->sge[i] = (struct kiwarp_sge){
+			KT_BASE(r) + 3 + from, to - from, KT_STAG(r),
+		};
+		from = to;
+	}
+}
+
 static void kt_test_message(struct kunit *test)
 {
 	static const u8 ops[][2] = {
@@ -98,21 +122,17 @@ static void kt_test_message(struct kunit *test)
 	struct kw_wqe w = {
 		.raddr = 0x7000,
 		.rkey = 0x1234,
-		.num_sge = 2,
 	};
-	u32 half = size->len / 3;
+	static const u32 entries[] = { 2, KIWARP_MAX_SGE, KIWARP_MAX_SGE };
 	u32 i, msn = 1;
 
 	p.tx_markers = size->markers;
 	p.zcopy_min = size->zcopy ? 512 : 0;
 	l = kt_link_new(test, &p, size->mss, 0);
-	w.sge[0] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3, half,
-					KT_STAG(KT_LOCAL) };
-	w.sge[1] = (struct kiwarp_sge){ KT_BASE(KT_LOCAL) + 3 + half,
-					size->len - half, KT_STAG(KT_LOCAL) };
 	/* All are there before the first is sent, so that they share segments. */
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		w.opcode = ops[i][0];
+		kt_scatter(&w, size->len, entries[i], KT_LOCAL);
 		kt_post(l, &w);
 	}
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
@@ -153,6 +173,49 @@ static void kt_test_local_fault(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->why, KW_FAIL_LOCAL);
 }
 
+/*
+ * A region that is gone by the time its turn comes: what precedes it in the
+ * list is sent, as far as it fills FPDUs, and nothing in its place.
+ */
+static void kt_test_revoked(struct kunit *test)
+{
+	const u32 len = 200000;
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct kw_wqe w = { .opcode = KIWARP_OP_SEND };
+	u32 i, off = 0, before = 0, nr = 0;
+	struct kt_segment seg;
+	bool same = true;
+
+	kt_scatter(&w, len, KIWARP_MAX_SGE, KT_REMOTE);
+	/* All are looked up when the message begins, and then one after the other. */
+	for (i = 0; i < KIWARP_MAX_SGE; i++)
+		l->lookups = (nr += !!w.sge[i].length) + 9;
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	for (;;) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		if (seg.ddp.qn == KW_QN_TERMINATE)
+			break;
+		KUNIT_EXPECT_EQ(test, seg.ddp.mo, off);
+		KUNIT_EXPECT_FALSE(test, seg.ddp.last);
+		for (i = 0; i < seg.len; i++)
+			same &= seg.body[i] == *kt_at(l, KT_LOCAL, 3 + off + i);
+		off += seg.len;
+		kunit_kfree(test, seg.ulpdu);
+	}
+	KUNIT_EXPECT_TRUE(test, same);
+	/* Some are looked up twice, where TCP has made the stream wait. */
+	for (i = 0, nr = 0; i < KIWARP_MAX_SGE && before < off; i++) {
+		before += w.sge[i].length;
+		nr += !!w.sge[i].length;
+	}
+	KUNIT_EXPECT_LT(test, before - off, 1448);
+	KUNIT_EXPECT_GE(test, nr, 4);
+	KUNIT_EXPECT_LE(test, nr, 9);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+	KUNIT_EXPECT_EQ(test, l->wdone[0].status, IB_WC_LOC_PROT_ERR);
+}
+
 /* No more Reads are outstanding than were agreed on. */
 static void kt_test_read_depth(struct kunit *test)
 {
@@ -185,6 +248,7 @@ static void kt_test_read_depth(struct kunit *test)
 static struct kunit_case kt_segment_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_message, kt_sizes_gen_params),
 	KUNIT_CASE(kt_test_local_fault),
+	KUNIT_CASE(kt_test_revoked),
 	KUNIT_CASE(kt_test_read_depth),
 	{}
 };
