@@ -55,9 +55,16 @@ int destroyCq(ibv_cq* cq) {
 
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc) {
   if (limit < 0) return -1;
-  return static_cast<int>(CompletionQueue::of(cq)->ring.poll(
-      static_cast<uint32_t>(limit),
-      [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); }));
+  CompletionQueue* queue = CompletionQueue::of(cq);
+  uint32_t count =
+      queue->ring.poll(static_cast<uint32_t>(limit),
+                       [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });
+  if (count != 0) {
+    queue->patience.found();
+  } else {
+    queue->patience.foundNothing();
+  }
+  return static_cast<int>(count);
 }
 
 int reqNotifyCq(ibv_cq* cq, int solicited_only) {

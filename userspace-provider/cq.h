@@ -6,6 +6,7 @@
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "rings/completion_ring.h"
+#include "rings/patience.h"
 
 namespace kiwarp {
 
@@ -14,6 +15,7 @@ struct CompletionQueue : pabi::Cq {
 
   Mapping mapping;
   CompletionRing ring;
+  Patience patience;
 
   static CompletionQueue* of(ibv_cq* cq) {
     return static_cast<CompletionQueue*>(reinterpret_cast<pabi::Cq*>(cq));
