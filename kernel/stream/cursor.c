@@ -6,8 +6,7 @@
 #include <net/tcp.h>
 
 #include "stream/cursor.h"
-#include "wire/copy.h"
-#include "wire/crc.h"
+#include "stream/vec.h"
 #include "wire/fpdu.h"
 
 /*
@@ -222,7 +221,7 @@ bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
 		if (!c->left && !kw_cursor_next(c))
 			return false;
 		n = min(len, c->left);
-		kw_copy(dst, c->p, n);
+		kw_long_copy(dst, c->p, n);
 		dst += n;
 		c->p += n;
 		c->left -= n;
@@ -247,7 +246,7 @@ bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
 		if (!c->left && !kw_cursor_next(c))
 			return false;
 		n = min(len, c->left);
-		*crc = kw_crc32c(*crc, c->p, n);
+		*crc = kw_long_crc32c(*crc, c->p, n);
 		c->p += n;
 		c->left -= n;
 		len -= n;

@@ -7,8 +7,7 @@
 
 #include "stream/owner.h"
 #include "stream/place.h"
-#include "wire/copy.h"
-#include "wire/crc.h"
+#include "stream/vec.h"
 
 /* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
 struct kw_mem_errors {
@@ -335,9 +334,9 @@ static void kw_gather(struct kw_stream *s, u8 *dst, const struct kw_mem *mem,
 		u32 n = min_t(u64, run.len, len);
 
 		if (crc)
-			*crc = kw_crc32c_copy(*crc, dst, run.va, n);
+			*crc = kw_long_crc32c_copy(*crc, dst, run.va, n);
 		else
-			kw_copy(dst, run.va, n);
+			kw_long_copy(dst, run.va, n);
 		dst += n;
 		off += n;
 		len -= n;

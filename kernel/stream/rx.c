@@ -15,8 +15,8 @@
 #include "stream/rx.h"
 #include "stream/rx_next.h"
 #include "stream/teardown.h"
+#include "stream/vec.h"
 #include "wire/check.h"
-#include "wire/crc.h"
 
 static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
 {
@@ -44,7 +44,8 @@ static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 
 	if (at->left < fpdu_len)
 		return kw_rx_crc_ok_split(at, len);
-	return kw_crc_get(at->p + len) == kw_crc32c(KW_CRC_SEED, at->p, len);
+	return kw_crc_get(at->p + len) ==
+	       kw_long_crc32c(KW_CRC_SEED, at->p, len);
 }
 
 /* What a header says by itself is checked here, before anything is believed. */

@@ -12,8 +12,8 @@
 #include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/tx_middle.h"
+#include "stream/vec.h"
 #include "stream/zcopy.h"
-#include "wire/crc.h"
 
 /* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
 static const u8 kw_send_ops[2][2] = {
@@ -74,7 +74,7 @@ static void kw_fpdu_put_crc(const struct kw_chunk *ch, u8 *field)
 	const u8 *from = ch->summed ? ch->summed : ch->p;
 	u32 crc = ch->summed ? ch->crc : KW_CRC_SEED;
 
-	kw_crc_put(field, kw_crc32c(crc, from, field - from));
+	kw_crc_put(field, kw_long_crc32c(crc, from, field - from));
 }
 
 /* Around a ULPDU, which stands where kw_fpdu_ulpdu() said. */

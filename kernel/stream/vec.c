@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Whether vector registers can be used at all.
+ * Whether vector registers can be used at all, and long runs of octets one by
+ * one.
  */
 #include <linux/cache.h>
 
@@ -24,4 +25,63 @@ bool kw_vec_usable __ro_after_init;
 void kw_vec_init(void)
 {
 	kw_vec_usable = kw_vec_has() && kw_vec_saved();
+}
+
+/**
+ * kw_long_copy_vec() - kw_long_copy() of KW_VEC_MIN octets and more
+ * @dst: where to
+ * @src: octets
+ * @len: how many
+ *
+ * Context: as kw_long_copy().
+ */
+void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len)
+{
+	bool vec = kw_vec_begin(len);
+
+	if (vec)
+		kw_vec_copy(dst, src, len);
+	else
+		kw_copy(dst, src, len);
+	kw_vec_end(vec);
+}
+
+/**
+ * kw_long_crc32c_vec() - kw_long_crc32c() of KW_VEC_MIN octets and more
+ * @crc: so far
+ * @p: octets
+ * @len: how many
+ *
+ * Context: as kw_long_copy().
+ * Return: the CRC over them, too.
+ */
+u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len)
+{
+	bool vec = kw_vec_begin(len);
+
+	crc = vec ? kw_vec_crc32c(crc, p, len) : kw_crc32c(crc, p, len);
+	kw_vec_end(vec);
+	return crc;
+}
+
+/**
+ * kw_long_crc32c_copy_vec() - kw_long_crc32c_copy() of KW_VEC_MIN octets and
+ * more
+ * @crc: so far
+ * @dst: where to
+ * @src: octets
+ * @len: how many
+ *
+ * Context: as kw_long_copy().
+ * Return: the CRC over them, too.
+ */
+u32 kw_long_crc32c_copy_vec(u32 crc, u8 *dst, const u8 *src, u32 len)
+{
+	if (!kw_vec_begin(len))
+		return kw_crc32c_copy(crc, dst, src, len);
+	kw_vec_copy(dst, src, len);
+	/* Of the copy: the source may be written to meanwhile. */
+	crc = kw_vec_crc32c(crc, dst, len);
+	kw_vec_end(true);
+	return crc;
 }

@@ -39,8 +39,8 @@
 #include "stream/owner.h"
 #include "stream/place.h"
 #include "stream/teardown.h"
+#include "stream/vec.h"
 #include "stream/zcopy.h"
-#include "wire/crc.h"
 
 /*
  * How long the end of a stream waits for pages that its socket has let go of:
@@ -521,8 +521,8 @@ u32 kw_zc_sum(const struct kw_stream *s, u32 crc, int pieces)
 	const struct bio_vec *bv = &s->zc->vec[s->zc->nr + 1];
 
 	for (; pieces; pieces--, bv++)
-		crc = kw_crc32c(crc, page_address(bv->bv_page) + bv->bv_offset,
-				bv->bv_len);
+		crc = kw_long_crc32c(crc, page_address(bv->bv_page) +
+				     bv->bv_offset, bv->bv_len);
 	return crc;
 }
 
