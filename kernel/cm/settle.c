@@ -85,6 +85,7 @@ static void kw_settle_common(const struct kw_ep *ep,
 		.fpdu_max = ep->set.fpdu_max,
 		.zcopy_min = ep->set.zcopy_min,
 		.batch_us = ep->set.batch_us,
+		.ack_segments = ep->set.ack_segments,
 		.gate_ms = ep->set.gate_ms,
 	};
 }

@@ -323,7 +323,8 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 static void kw_rx_pass(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
-	u32 avail, done = 0, used = 0, fpdus = 0;
+	u32 avail, done = 0, used = 0, fpdus = 0, told = s->rx.told;
+	bool begun = s->rx.partial;
 	struct kw_segment seg = {};
 	struct kw_cursor c;
 	int rv = 0;
@@ -353,6 +354,7 @@ static void kw_rx_pass(struct kw_stream *s)
 	kw_rx_count(s, KW_CNT_RX_FPDUS, fpdus);
 	if (done) {
 		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
+		kw_ack_delay(s, !begun && done == avail && s->rx.told != told);
 		tcp_read_done(sk, done);
 	}
 	if (!rv && done < avail && kw_stage_needed(s, s->rx.need))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Between the parts of the receive path: rx.c, rx_msg.c, rx_term.c and rx_stage.c. */
+/* Between the parts of the receive path, in rx*.c. */
 #ifndef KW_STREAM_RX_H
 #define KW_STREAM_RX_H
 
@@ -40,6 +40,9 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 
 int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 		    struct kw_cursor *c);
+
+void kw_ack_init(struct kw_stream *s);
+void kw_ack_delay(struct kw_stream *s, bool whole);
 
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want);
 bool kw_stage_needed(struct kw_stream *s, u32 need);

@@ -174,6 +174,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	WRITE_ONCE(s->state, KW_STREAM_OPEN);
 	kw_stream_await_first(s);
 	kw_stream_attach(s);
+	kw_ack_init(s);
 	/* FPDUs, or the end, may have come before the callbacks were set. */
 	kw_rx_run(s);
 	if (sk->sk_err || sk->sk_state == TCP_CLOSE)

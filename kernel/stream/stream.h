@@ -52,6 +52,8 @@ enum kw_rtr {
  *	none is
  * @batch_us: how long a message may wait for others to be sent with; 0: no one
  *	does
+ * @ack_segments: messages of so many TCP segments are acknowledged together with
+ *	the answer, if that comes soon; 0: as TCP does it
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
@@ -72,6 +74,7 @@ struct kw_stream_params {
 	u32 fpdu_max;
 	u32 zcopy_min;
 	u32 batch_us;
+	u32 ack_segments;
 	u32 gate_ms;
 	u32 ird;
 	u32 ord;
@@ -192,6 +195,8 @@ struct kw_rx_next {
  * @started: an FPDU has been received
  * @need: octets that the next FPDU needs in the socket before a pass is of use
  * @partial: the last segment received was not the last of its message
+ * @peer_mss: what TCP took for the peer's MSS; see kw_ack_delay()
+ * @ack_mss: what it is to take for it
  * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
  * @send_msn: next MSN expected on queue 0
  * @read_msn: next MSN expected on queue 1
@@ -217,6 +222,8 @@ struct kw_rx {
 	bool kick;
 	bool started;
 	bool partial;
+	u16 peer_mss;
+	u16 ack_mss;
 	u32 told;
 	u32 need;
 	u32 stream_off;

@@ -53,6 +53,7 @@ static struct kw_settings kw_defaults = {
 	.ird_max = KW_MAX_QP_RD_ATOM,
 	.ord_max = KW_MAX_QP_RD_ATOM,
 	.batch_us = 50,
+	.ack_segments = 4,
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
 	.offer_timeout_ms = 60000,
@@ -406,6 +407,11 @@ module_param_cb(batch_us, &kw_param_ops, &kw_set_batch_us, 0644);
 MODULE_PARM_DESC(batch_us,
 		 "How long a message that nobody waits for may wait for others to be sent with, in microseconds; 0: not at all [50]");
 
+KW_NUMBER_OR_0(ack_segments, 2, 16);
+module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
+MODULE_PARM_DESC(ack_segments,
+		 "Messages of so many TCP segments are acknowledged with the answer; 0: as TCP does it [4]");
+
 KW_NUMBER(connect_timeout_ms, 100, 600000);
 module_param_cb(connect_timeout_ms, &kw_param_ops, &kw_set_connect_timeout_ms, 0644);
 MODULE_PARM_DESC(connect_timeout_ms,
@@ -464,6 +470,7 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_fpdu_max.attr.attr,
 	&kw_set_zcopy_min.attr.attr,
 	&kw_set_batch_us.attr.attr,
+	&kw_set_ack_segments.attr.attr,
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,
 	&kw_set_offer_timeout_ms.attr.attr,

@@ -72,6 +72,8 @@
  *	none is
  * @batch_us: how long a message that nobody waits for may wait for others to be
  *	sent with; 0: not at all
+ * @ack_segments: messages of so many TCP segments may be acknowledged with the
+ *	answer; 0: as TCP does it
  * @gate_ms: how long a responder waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
@@ -96,6 +98,7 @@ struct kw_settings {
 	u32 fpdu_max;
 	u32 zcopy_min;
 	u32 batch_us;
+	u32 ack_segments;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
 	u32 offer_timeout_ms;

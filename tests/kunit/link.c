@@ -106,8 +106,10 @@ static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
 		listener->sk->sk_rcvbuf = rcvbuf;
 		listener->sk->sk_userlocks |= SOCK_RCVBUF_LOCK;
 	}
-	if (mss)
+	if (mss) {
 		KUNIT_ASSERT_EQ(test, 0, kt_option(l->peer, TCP_MAXSEG, mss));
+		KUNIT_ASSERT_EQ(test, 0, kt_option(listener, TCP_MAXSEG, mss));
+	}
 	KUNIT_ASSERT_EQ(test, 0, kernel_bind(listener, sa, sizeof(addr)));
 	KUNIT_ASSERT_EQ(test, 0, kernel_listen(listener, 1));
 	KUNIT_ASSERT_GT(test, kernel_getsockname(listener, sa), 0);
@@ -125,7 +127,7 @@ static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
  * @test: the test, whose end the link does not outlive; its suite's exit
  *	function is kt_link_exit()
  * @p: what start-up settled
- * @mss: that the far end announces; 0 for the interface's
+ * @mss: that both ends announce; 0 for the interface's
  * @rcvbuf: octets of the stream's receive buffer; 0 for the default
  *
  * Return: the link.

@@ -91,11 +91,43 @@ latency() {
 	esac
 }
 
+# How many packets have come that carry nothing but an acknowledgment.
+bare_acks() {
+	# shellcheck disable=SC2016
+	in_ns a awk '$1 == "TcpExt:" {
+		if (at) print $at
+		for (i = 2; i <= NF; i++) if ($i == "TCPPureAcks") at = i
+	}' /proc/net/netstat
+}
+
+# With the peer's answer comes its acknowledgment of a message of three segments, unless TCP is to
+# have its way (ack_segments 0). What a connection begins and ends with does not matter.
+acknowledgments() {
+	local segments dev before
+	declare -A acks
+	for segments in 0 4; do
+		for dev in da db; do
+			echo $segments >"/sys/class/infiniband/$dev/settings/ack_segments"
+		done
+		before=$(bare_acks)
+		perf "ib_send_lat, 4 KiB, ack_segments $segments" 1 ib_send_lat -e -s 4096 -n 300
+		acks[$segments]=$(($(bare_acks) - before))
+	done
+	check "messages that are answered are acknowledged with the answer" \
+		few_acks "${acks[0]}" "${acks[4]}"
+}
+
+few_acks() {
+	echo "$1 acknowledgments by themselves, $2 with ack_segments 4"
+	[ "$1" -ge 60 ] && [ $(($2 * 3)) -le "$1" ]
+}
+
 setup_pair
 for verb in ${VERBS:-write read send}; do
 	bandwidth "$verb"
 	[ "$verb" = write ] || bandwidth_events "$verb"
 	latency "$verb"
 done
+acknowledgments
 teardown_pair
 finish

@@ -43,6 +43,7 @@ void shim_broken(const char *file, int line, const char *what);
 #define get_unaligned(p) \
 	({ __typeof__(*(p) + 0) v_; memcpy(&v_, (p), sizeof(v_)); v_; })
 #define U16_MAX 0xffffU
+#define unlikely(x) (x)
 #define U32_MAX 0xffffffffU
 #define U64_MAX (~0ULL)
 
@@ -451,16 +452,28 @@ struct sock {
 	bool fin_sent;
 	bool released;
 };
+struct inet_connection_sock {
+	u32 icsk_delack_max;
+	struct {
+		u16 rcv_mss;
+	} icsk_ack;
+};
+
 struct tcp_sock {
 	struct sock sk;
+	struct inet_connection_sock csk;
 	u32 copied_seq;
 	u32 rcv_nxt;
+	u32 rcv_wup;
+	u16 advmss;
 	u32 snd_una;		/* what is sent is acknowledged at once */
 	u32 mss_cache;
 	int nonagle;
 };
 
 #define tcp_sk(sk) ((struct tcp_sock *)(sk))
+#define inet_csk(sk) (&tcp_sk(sk)->csk)
+#define unlikely(x) (x)
 #define sock_set_flag(sk, flag) ((sk)->sk_flags |= 1UL << (flag))
 #define sock_flag(sk, flag) (!!((sk)->sk_flags & 1UL << (flag)))
 #define sk_rmem_alloc_get(sk) ((sk)->sk_rmem_alloc)
