@@ -10,7 +10,7 @@
 
 namespace kiwarp {
 
-// A ring of the kernel's, mapped.
+// Memory of the kernel's with rings in it, mapped.
 class Mapping {
  public:
   Mapping() = default;

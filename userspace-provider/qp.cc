@@ -15,15 +15,6 @@ namespace {
 
 using CreateQpResponse = pabi::Response<ib_uverbs_create_qp_resp, kiwarp_create_qp_resp>;
 
-// Maps one ring of the queue pair; one without entries needs no mapping. Returns 0 or a positive
-// errno.
-int mapRing(WorkRing* ring, Mapping* mapping, int fd, uint64_t key, uint64_t size, uint32_t entries,
-            uint32_t stride, size_t min_stride) {
-  if (entries == 0) return 0;
-  if (int error = mapping->map(fd, key, size); error != 0) return error;
-  return ring->attach(mapping->base(), mapping->size(), entries, stride, min_stride) ? 0 : EPROTO;
-}
-
 size_t minSendStride(const QueueLimits& limits) {
   return sizeof(kiwarp_sqe) +
          std::max(limits.max_send_sge * sizeof(kiwarp_sge), static_cast<size_t>(limits.max_inline));
@@ -33,12 +24,19 @@ size_t minReceiveStride(const QueueLimits& limits) {
   return sizeof(kiwarp_rqe) + limits.max_receive_sge * sizeof(kiwarp_sge);
 }
 
+// Both rings are in one mapping, the send ring first. Returns 0 or a positive errno.
 int mapRings(QueuePair* qp, int fd, const kiwarp_create_qp_resp& created) {
-  int error = mapRing(&qp->send.ring, &qp->send_mapping, fd, created.sq_key, created.sq_size,
-                      created.sq_entries, created.sq_stride, minSendStride(qp->send.limits));
-  if (error != 0) return error;
-  return mapRing(&qp->receive.ring, &qp->receive_mapping, fd, created.rq_key, created.rq_size,
-                 created.rq_entries, created.rq_stride, minReceiveStride(qp->receive.limits));
+  Mapping& mapping = qp->mapping;
+  if (int error = mapping.map(fd, created.ring_key, created.ring_size); error != 0) return error;
+  const uint64_t border = created.rq_offset;
+  if (border % KIWARP_RING_ALIGN != 0 || border > mapping.size()) return EPROTO;
+  auto* base = static_cast<std::byte*>(mapping.base());
+  const bool fits =
+      qp->send.ring.attach(base, border, created.sq_entries, created.sq_stride,
+                           minSendStride(qp->send.limits)) &&
+      qp->receive.ring.attach(base + border, mapping.size() - border, created.rq_entries,
+                              created.rq_stride, minReceiveStride(qp->receive.limits));
+  return fits ? 0 : EPROTO;
 }
 
 void leaveCqs(QueuePair* qp) {

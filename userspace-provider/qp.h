@@ -14,8 +14,7 @@ namespace kiwarp {
 struct QueuePair : pabi::Qp {
   QueuePair() : pabi::Qp() {}
 
-  Mapping send_mapping;
-  Mapping receive_mapping;
+  Mapping mapping;
   SendQueue send;
   ReceiveQueue receive;
 

@@ -21,7 +21,7 @@ static struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
 
 static bool kw_cq_user(const struct kw_cq *cq)
 {
-	return cq->ring.mmap;
+	return cq->area.mmap;
 }
 
 static void kw_cq_overflow_work(struct work_struct *work)
@@ -262,8 +262,8 @@ static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
 	struct kiwarp_create_cq_resp resp = {
 		.cq_id = cq->id,
 		.entries = entries,
-		.ring_key = kw_ring_key(&cq->ring),
-		.ring_size = cq->ring.size,
+		.ring_key = kw_area_key(&cq->area),
+		.ring_size = cq->area.size,
 	};
 
 	if (udata->outlen < sizeof(resp))
@@ -289,7 +289,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct kw_ucontext *uctx =
 		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
-	u32 entries;
+	u32 entries, stride = sizeof(struct kiwarp_cqe);
 	int rv;
 
 	if (attr->flags)
@@ -304,10 +304,11 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
-	rv = kw_ring_alloc(&cq->ring, entries, sizeof(struct kiwarp_cqe),
+	rv = kw_area_alloc(&cq->area, kw_ring_size(entries, stride),
 			   uctx ? &uctx->ib : NULL);
 	if (rv)
 		goto uncount;
+	cq->ring = kw_ring_in(&cq->area, 0, entries, stride);
 	if (uctx) {
 		rv = kw_cq_respond(cq, entries, udata);
 		if (rv)
@@ -316,7 +317,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	ibcq->cqe = entries;
 	return 0;
 free:
-	kw_ring_free(&cq->ring);
+	kw_area_free(&cq->area);
 uncount:
 	atomic_dec(&dev->nr_cq);
 	return rv;
@@ -339,7 +340,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
-	kw_ring_free(&cq->ring);
+	kw_area_free(&cq->area);
 	atomic_dec(&kw_dev(ibcq->device)->nr_cq);
 	return 0;
 }

@@ -148,6 +148,7 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	u32 sq_entries = roundup_pow_of_two(cap->max_send_wr);
 	u32 rq_entries = roundup_pow_of_two(max(cap->max_recv_wr, 1U));
 	u32 payload, sq_stride, rq_stride;
+	size_t rq_off;
 	int rv;
 
 	cap->max_send_sge = max(cap->max_send_sge, 1U);
@@ -157,34 +158,30 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	sq_stride = sizeof(struct kiwarp_sqe) + payload;
 	rq_stride = sizeof(struct kiwarp_rqe) +
 		    cap->max_recv_sge * sizeof(struct kiwarp_sge);
+	rq_off = ALIGN(kw_ring_size(sq_entries, sq_stride), KIWARP_RING_ALIGN);
 
 	qp->sq_track = kvcalloc(sq_entries, sizeof(*qp->sq_track),
 				GFP_KERNEL_ACCOUNT);
 	if (!qp->sq_track)
 		return -ENOMEM;
-	rv = kw_ring_alloc(&qp->sq, sq_entries, sq_stride, uctx);
-	if (rv)
-		goto err_track;
-	rv = kw_ring_alloc(&qp->rq, rq_entries, rq_stride, uctx);
-	if (rv)
-		goto err_sq;
+	rv = kw_area_alloc(&qp->area,
+			   rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
+	if (rv) {
+		kvfree(qp->sq_track);
+		return rv;
+	}
+	qp->sq = kw_ring_in(&qp->area, 0, sq_entries, sq_stride);
+	qp->rq = kw_ring_in(&qp->area, rq_off, rq_entries, rq_stride);
 
 	cap->max_send_wr = sq_entries;
 	cap->max_recv_wr = cap->max_recv_wr ? rq_entries : 0;
 	cap->max_inline_data = min_t(u32, payload, KIWARP_MAX_INLINE);
 	return 0;
-
-err_sq:
-	kw_ring_free(&qp->sq);
-err_track:
-	kvfree(qp->sq_track);
-	return rv;
 }
 
 static void kw_qp_free_rings(struct kw_qp *qp)
 {
-	kw_ring_free(&qp->rq);
-	kw_ring_free(&qp->sq);
+	kw_area_free(&qp->area);
 	kvfree(qp->sq_track);
 }
 
@@ -197,10 +194,9 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 		.rq_entries = kw_ring_entries(&qp->rq),
 		.rq_stride = qp->rq.stride,
 		.max_inline = qp->init.cap.max_inline_data,
-		.sq_key = kw_ring_key(&qp->sq),
-		.sq_size = qp->sq.size,
-		.rq_key = kw_ring_key(&qp->rq),
-		.rq_size = qp->rq.size,
+		.ring_key = kw_area_key(&qp->area),
+		.ring_size = qp->area.size,
+		.rq_offset = qp->rq.mem - qp->area.mem,
 	};
 
 	if (udata->outlen < sizeof(resp))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Rings that are shared with user space.
+ * The memory of rings, which is shared with user space.
  *
- * The object that a ring belongs to owns the ring's memory until
- * kw_ring_free(). A user mapping holds a reference on each page of its own,
+ * The object that rings belong to owns their memory until
+ * kw_area_free(). A user mapping holds a reference on each page of its own,
  * so that the pages live until both are gone, and what a process sees last,
  * flushed completions among it, stays readable after the device was taken
  * away from it.
@@ -24,7 +24,7 @@ static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 	return container_of(entry, struct kw_mmap_entry, rdma);
 }
 
-static int kw_ring_share(struct kw_ring *r, struct ib_ucontext *uctx)
+static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
 	int rv;
@@ -33,67 +33,63 @@ static int kw_ring_share(struct kw_ring *r, struct ib_ucontext *uctx)
 	if (!entry)
 		return -ENOMEM;
 
-	entry->mem = r->mem;
-	rv = rdma_user_mmap_entry_insert(uctx, &entry->rdma, r->size);
+	entry->mem = a->mem;
+	rv = rdma_user_mmap_entry_insert(uctx, &entry->rdma, a->size);
 	if (rv) {
 		kfree(entry);
 		return rv;
 	}
-	r->mmap = &entry->rdma;
+	a->mmap = &entry->rdma;
 	return 0;
 }
 
 /**
- * kw_ring_alloc() - allocate a zeroed ring
- * @r: result
- * @entries: a power of two
- * @stride: octets from one entry to the next
+ * kw_area_alloc() - allocate zeroed memory for rings
+ * @a: result
+ * @size: octets needed
  * @uctx: the user context that may map it, or NULL for a kernel consumer
  *
  * Context: process. The memory is charged to the caller's memory cgroup.
  * Return: 0, or -ENOMEM with nothing allocated.
  */
-int kw_ring_alloc(struct kw_ring *r, u32 entries, u32 stride,
-		  struct ib_ucontext *uctx)
+int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx)
 {
 	int rv;
 
-	r->size = PAGE_ALIGN(KIWARP_RING_ENTRIES_OFF + (size_t)entries * stride);
-	r->stride = stride;
-	r->mask = entries - 1;
-	r->mmap = NULL;
-	r->mem = __vmalloc(r->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!r->mem)
+	a->size = PAGE_ALIGN(size);
+	a->mmap = NULL;
+	a->mem = __vmalloc(a->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!a->mem)
 		return -ENOMEM;
 	if (!uctx)
 		return 0;
 
-	rv = kw_ring_share(r, uctx);
+	rv = kw_area_share(a, uctx);
 	if (rv) {
-		vfree(r->mem);
-		r->mem = NULL;
+		vfree(a->mem);
+		a->mem = NULL;
 	}
 	return rv;
 }
 
 /**
- * kw_ring_free() - free a ring, or a zeroed struct kw_ring
- * @r: the ring; nobody in the kernel uses it any more
+ * kw_area_free() - free the memory of rings
+ * @a: the memory; nobody in the kernel uses it any more
  *
  * Context: process.
  */
-void kw_ring_free(struct kw_ring *r)
+void kw_area_free(struct kw_area *a)
 {
-	if (r->mmap)
-		rdma_user_mmap_entry_remove(r->mmap);
+	if (a->mmap)
+		rdma_user_mmap_entry_remove(a->mmap);
 	else
-		vfree(r->mem);
-	r->mmap = NULL;
-	r->mem = NULL;
+		vfree(a->mem);
+	a->mmap = NULL;
+	a->mem = NULL;
 }
 
 /**
- * kw_mmap_free() - the RDMA core's last reference to a ring's entry is gone
+ * kw_mmap_free() - the RDMA core's last reference to an area's entry is gone
  * @entry: the entry
  *
  * Context: process, under no lock.
@@ -121,9 +117,9 @@ static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 }
 
 /**
- * kw_mmap() - map a ring into a process
+ * kw_mmap() - map the memory of rings into a process
  * @uctx: user context
- * @vma: says by its offset which ring; must be shared and of the ring's size
+ * @vma: says by its offset which; must be shared and of its size
  *
  * Context: process, mmap lock.
  * Return: 0, -EINVAL for a wrong offset, size or protection, or what

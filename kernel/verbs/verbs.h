@@ -156,19 +156,27 @@ struct kw_mr {
 };
 
 /**
- * struct kw_ring - a control structure and entries, shared with user space or not
- * @mem: vmalloc() memory: control, then entries at KIWARP_RING_ENTRIES_OFF
+ * struct kw_area - memory for an object's rings, shared with user space or not
+ * @mem: vmalloc() memory
  * @size: octets, whole pages
+ * @mmap: how user space maps it; NULL for kernel consumers
+ */
+struct kw_area {
+	void *mem;
+	size_t size;
+	struct rdma_user_mmap_entry *mmap;
+};
+
+/**
+ * struct kw_ring - a control structure and entries, in an area
+ * @mem: control, then entries at KIWARP_RING_ENTRIES_OFF
  * @stride: octets from one entry to the next
  * @mask: entries - 1
- * @mmap: how user space maps it; NULL for kernel consumers
  */
 struct kw_ring {
 	void *mem;
-	size_t size;
 	u32 stride;
 	u32 mask;
-	struct rdma_user_mmap_entry *mmap;
 };
 
 static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
@@ -178,12 +186,24 @@ static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
 }
 
 /* ring.c */
-int kw_ring_alloc(struct kw_ring *r, u32 entries, u32 stride,
-		  struct ib_ucontext *uctx);
-void kw_ring_free(struct kw_ring *r);
-static inline u64 kw_ring_key(const struct kw_ring *r)
+int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx);
+void kw_area_free(struct kw_area *a);
+static inline u64 kw_area_key(const struct kw_area *a)
 {
-	return r->mmap ? rdma_user_mmap_get_offset(r->mmap) : 0;
+	return a->mmap ? rdma_user_mmap_get_offset(a->mmap) : 0;
+}
+
+static inline size_t kw_ring_size(u32 entries, u32 stride)
+{
+	return KIWARP_RING_ENTRIES_OFF + (size_t)entries * stride;
+}
+
+static inline struct kw_ring kw_ring_in(const struct kw_area *a, size_t off,
+					u32 entries, u32 stride)
+{
+	return (struct kw_ring){
+		.mem = a->mem + off, .stride = stride, .mask = entries - 1,
+	};
 }
 
 /**
@@ -201,6 +221,7 @@ struct kw_cq {
 	struct ib_cq ib;
 	u32 id;
 	spinlock_t lock;		/* producer, armed, overflow */
+	struct kw_area area;
 	struct kw_ring ring;
 	u32 producer;
 	u32 consumer;
@@ -286,6 +307,7 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
+	struct kw_area area;		/* both rings, the receive ring behind */
 	struct kw_ring sq;
 	struct kw_ring rq;
 	u32 sq_next;

@@ -250,7 +250,7 @@ disk() {
 
 mkdir -p "$OUT/run"
 ulimit -n 65536
-# A queue pair has two mappings.
+# Each queue pair has a mapping.
 echo 1000000 >/proc/sys/vm/max_map_count
 # shellcheck source=/dev/null
 . "$OUT/plan"

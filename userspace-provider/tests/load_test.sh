@@ -30,11 +30,14 @@ device() {
 	echo "$3" >"$ib/node_type"
 }
 
-device 0 kiwarp0 "4: RNIC" 1
-device 1 kiwarp_lab "4: RNIC" 1
-device 2 kiwarp-named-ca "1: CA" 1
-device 3 kiwarp-of-the-future "4: RNIC" 2
-device 4 my-kiwarp "4: RNIC" 1
+header=$(dirname "$0")/../../kernel/include/uapi/rdma/kiwarp-abi.h
+abi=$(sed -n 's/^#define KIWARP_ABI_VERSION //p' "$header")
+other=$((abi + 1))
+device 0 kiwarp0 "4: RNIC" "$abi"
+device 1 kiwarp_lab "4: RNIC" "$abi"
+device 2 kiwarp-named-ca "1: CA" "$abi"
+device 3 kiwarp-of-the-future "4: RNIC" $other
+device 4 my-kiwarp "4: RNIC" "$abi"
 echo 6 >"$work/sys/class/infiniband_verbs/abi_version"
 
 export SYSFS_PATH=$work/sys RDMAV_DRIVERS=${provider%-rdmav34.so}
@@ -52,7 +55,7 @@ case $variant in
 installed)
 	printf '%s\n' "kiwarp0 kiwarp iwarp" "kiwarp_lab kiwarp iwarp" >"$work/expected"
 	cmp -s "$work/sorted" "$work/expected" || fail "other devices than expected"
-	grep -q "kiwarp does not support the kernel ABI of 2" "$work/err" || fail "no word on the ABI"
+	grep -q "kiwarp does not support the kernel ABI of $other" "$work/err" || fail "no word on the ABI"
 	! grep -q libkiwarp "$work/err" || fail "the provider complained"
 	;;
 other-release)

@@ -6,8 +6,9 @@
  * Every structure has fixed-width members, no implicit padding and a size
  * that is asserted, so that 32- and 64-bit user space agree with the kernel.
  *
- * Queues are rings in memory that the kernel allocates and user space maps.
- * Each ring starts with a control page (struct kiwarp_ring_ctrl for queue
+ * Queues are rings in memory that the kernel allocates and user space maps: one
+ * mapping for a completion queue, one for both rings of a queue pair.
+ * Each ring starts with a control structure (struct kiwarp_ring_ctrl for queue
  * pairs' rings, struct kiwarp_cq_ctrl for completion queues); the entries
  * start at KIWARP_RING_ENTRIES_OFF. All indices run freely modulo 2^32; the
  * slot of index i is i & (entries - 1), where entries is a power of two.
@@ -21,7 +22,7 @@
 #include <linux/types.h>
 
 /* Bumped whenever a structure below changes incompatibly. */
-#define KIWARP_ABI_VERSION 1
+#define KIWARP_ABI_VERSION 2
 
 /* The id that marks the kernel's ioctls as this driver's; see rdma_driver_id. */
 #define KIWARP_DRIVER_ID 0x4b57
@@ -31,8 +32,11 @@
 #define KIWARP_MAX_QP_WR 16384
 #define KIWARP_MAX_CQE 0x100000
 
-/* Entries follow the control structure at this offset in each mapped ring. */
+/* Entries follow the control structure at this offset in each ring. */
 #define KIWARP_RING_ENTRIES_OFF 256
+
+/* Where in a mapping a ring may start: rings share no cache line. */
+#define KIWARP_RING_ALIGN 64
 
 /* Capability bits in struct kiwarp_alloc_ucontext_resp.caps; none is defined yet. */
 
@@ -57,10 +61,9 @@ struct kiwarp_create_qp_resp {
 	__u32 rq_entries;	/* power of two */
 	__u32 rq_stride;	/* octets from one RQE to the next */
 	__u32 max_inline;
-	__aligned_u64 sq_key;
-	__aligned_u64 sq_size;
-	__aligned_u64 rq_key;
-	__aligned_u64 rq_size;
+	__aligned_u64 ring_key;	/* mmap offset of both rings */
+	__aligned_u64 ring_size;	/* octets to map; the send ring is at the start */
+	__aligned_u64 rq_offset;	/* of the receive ring, a multiple of KIWARP_RING_ALIGN */
 };
 
 /* Where the kernel says what state a queue pair is in: struct kiwarp_ring_ctrl.state. */
@@ -197,8 +200,8 @@ struct kiwarp_cqe {
 
 KIWARP_ASSERT(sizeof(struct kiwarp_alloc_ucontext_resp) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_create_cq_resp) == 24);
-KIWARP_ASSERT(sizeof(struct kiwarp_create_qp_resp) == 56);
-KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_create_qp_resp, sq_key) == 24);
+KIWARP_ASSERT(sizeof(struct kiwarp_create_qp_resp) == 48);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_create_qp_resp, ring_key) == 24);
 KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) == 128);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_ring_ctrl, consumer) == 64);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) == 192);
