@@ -60,8 +60,8 @@ static void kw_offer_depths(struct kw_ep *ep, struct iw_cm_event *event)
 
 	/* "Not negotiated" is a large number, too. */
 	kw_settle_peer_enh(ep, &enh);
-	event->ird = min_t(u32, enh.ird, ep->set.ord_max);
-	event->ord = min_t(u32, enh.ord, ep->set.ird_max);
+	event->ird = min_t(u32, enh.ird, ep->start->set.ord_max);
+	event->ord = min_t(u32, enh.ord, ep->start->set.ird_max);
 }
 
 static int kw_offer_send(struct kw_ep *ep, struct iw_cm_event *event)
@@ -101,7 +101,7 @@ static void kw_request_offer(struct kw_ep *ep)
 	ret = kw_offer_send(ep, &event);
 	if (!ret) {
 		ep->state = KW_EP_OFFERED;
-		kw_ep_set_timer(ep, ep->set.offer_timeout_ms);
+		kw_ep_set_timer(ep, ep->start->set.offer_timeout_ms);
 		return;
 	}
 	kw_offer_forget(ep);
@@ -123,9 +123,9 @@ static u8 kw_request_kinds(const struct kw_ep *ep)
 {
 	u8 kinds = 0;
 
-	if (ep->set.mpa_rev_accept & BIT(0))
+	if (ep->start->set.mpa_rev_accept & BIT(0))
 		kinds |= KW_MPA_START | KW_MPA_PRIV;
-	if (ep->set.mpa_rev_accept & (BIT(1) | BIT(2)))
+	if (ep->start->set.mpa_rev_accept & (BIT(1) | BIT(2)))
 		kinds |= KW_MPA_REQ;
 	return kinds;
 }
@@ -138,6 +138,7 @@ static u8 kw_request_kinds(const struct kw_ep *ep)
  */
 void kw_request_step(struct kw_ep *ep)
 {
+	const struct kw_start *st = ep->start;
 	int ret;
 
 	if (ep->state == KW_EP_AWAIT_REQUEST) {
@@ -148,7 +149,7 @@ void kw_request_step(struct kw_ep *ep)
 		ret = kw_start_read(ep, kw_request_kinds(ep));
 		if (ret == -EAGAIN)
 			return;
-		if (!ret && !(ep->set.mpa_rev_accept & BIT(ep->frame.rev)))
+		if (!ret && !(st->set.mpa_rev_accept & BIT(st->frame.rev)))
 			ret = -EPROTO;
 		if (ret) {
 			kw_request_bad(ep, ret);
@@ -205,6 +206,7 @@ static int kw_accept_run(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 		return ret;
 	kw_count(ep->dev, KW_CNT_CONN_ACCEPTED);
 	kw_accept_report(ep, &event);
+	kw_ep_free_start(ep);
 	return 0;
 }
 
@@ -223,7 +225,7 @@ static int kw_accept_private(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 	if (ret)
 		return ret;
 	ep->state = KW_EP_AWAIT_KEY;
-	kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 	kw_ep_kick(ep);
 	return 0;
 }
@@ -243,7 +245,7 @@ static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
 	ep->ord = param->ord;
 	id->add_ref(id);
 	ep->cm_id = id;
-	if (ep->frame.kind == KW_MPA_PRIV)
+	if (ep->start->frame.kind == KW_MPA_PRIV)
 		return kw_accept_private(ep, qp, pd, pd_len);
 	return kw_accept_run(ep, qp, pd, pd_len);
 }

@@ -30,7 +30,9 @@ struct kw_ep *kw_ep_create(struct kw_device *dev)
 
 	if (!ep)
 		return NULL;
-	if (!ib_device_try_get(&dev->ib)) {
+	ep->start = kzalloc(sizeof(*ep->start), GFP_KERNEL);
+	if (!ep->start || !ib_device_try_get(&dev->ib)) {
+		kfree(ep->start);
 		kfree(ep);
 		return NULL;
 	}
@@ -39,12 +41,31 @@ struct kw_ep *kw_ep_create(struct kw_device *dev)
 	INIT_WORK(&ep->work, kw_ep_work);
 	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
 	ep->dev = dev;
-	kw_settings_get(dev, &ep->set);
+	kw_settings_get(dev, &ep->start->set);
 	atomic_inc(&kw_eps_alive);
 	spin_lock(&kw_eps_lock);
 	list_add_tail(&ep->node, &kw_eps);
 	spin_unlock(&kw_eps_lock);
 	return ep;
+}
+
+/**
+ * kw_ep_free_start - forget what only start-up needs to know
+ * @ep: the endpoint; in %KW_EP_RUNNING, or nobody else knows it
+ *
+ * Context: process, kw_ep.lock held unless nobody else knows it.
+ */
+void kw_ep_free_start(struct kw_ep *ep)
+{
+	struct kw_start *start = ep->start;
+
+	if (!start)
+		return;
+	if (start->net)
+		put_net(start->net);
+	kfree(start->pd);
+	kfree(start);
+	ep->start = NULL;
 }
 
 static void kw_ep_free(struct kref *ref)
@@ -53,9 +74,7 @@ static void kw_ep_free(struct kref *ref)
 	struct kw_device *dev = ep->dev;
 
 	mutex_destroy(&ep->lock);
-	if (ep->net)
-		put_net(ep->net);
-	kfree(ep->pd);
+	kw_ep_free_start(ep);
 	kfree(ep);
 	atomic_dec(&kw_eps_alive);
 	ib_device_put(&dev->ib);
@@ -136,7 +155,7 @@ void kw_ep_retry_in(struct kw_ep *ep, u32 ms)
  */
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms)
 {
-	ep->deadline = jiffies + msecs_to_jiffies(ms);
+	ep->start->deadline = jiffies + msecs_to_jiffies(ms);
 	kw_ep_retry_in(ep, ms);
 }
 
@@ -181,13 +200,14 @@ static void kw_ep_wake(struct sock *sk)
 void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 		  void (*data_ready)(struct sock *sk))
 {
+	struct kw_sock_ops *orig = &ep->start->orig;
 	struct sock *sk = sock->sk;
 
 	ep->sock = sock;
 	write_lock_bh(&sk->sk_callback_lock);
-	ep->orig.data_ready = data_ready ?: sk->sk_data_ready;
-	ep->orig.state_change = sk->sk_state_change;
-	ep->orig.error_report = sk->sk_error_report;
+	orig->data_ready = data_ready ?: sk->sk_data_ready;
+	orig->state_change = sk->sk_state_change;
+	orig->error_report = sk->sk_error_report;
 	sk->sk_data_ready = kw_ep_wake;
 	sk->sk_state_change = kw_ep_wake;
 	sk->sk_error_report = kw_ep_wake;
@@ -205,15 +225,17 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 struct socket *kw_ep_detach(struct kw_ep *ep)
 {
 	struct socket *sock = ep->sock;
+	struct kw_sock_ops *orig;
 	struct sock *sk;
 
 	if (!sock)
 		return NULL;
+	orig = &ep->start->orig;
 	sk = sock->sk;
 	write_lock_bh(&sk->sk_callback_lock);
-	sk->sk_data_ready = ep->orig.data_ready;
-	sk->sk_state_change = ep->orig.state_change;
-	sk->sk_error_report = ep->orig.error_report;
+	sk->sk_data_ready = orig->data_ready;
+	sk->sk_state_change = orig->state_change;
+	sk->sk_error_report = orig->error_report;
 	sk->sk_user_data = NULL;
 	write_unlock_bh(&sk->sk_callback_lock);
 	ep->sock = NULL;
@@ -492,7 +514,7 @@ static void kw_ep_timer(struct work_struct *work)
 	mutex_lock(&ep->lock);
 	if (ep->state == KW_EP_RUNNING || ep->state == KW_EP_DEAD) {
 		/* It was on its way already when it was stopped. */
-	} else if (time_before(jiffies, ep->deadline)) {
+	} else if (time_before(jiffies, ep->start->deadline)) {
 		if (ep->state == KW_EP_HAVE_REQUEST)
 			kw_request_step(ep);
 	} else {

@@ -20,16 +20,17 @@
 static int kw_connect_find_net(struct kw_ep *ep)
 {
 	struct net *net = kw_id_net(ep->cm_id);
+	struct kw_start *st = ep->start;
 
-	ep->net = kw_dev_net(ep->dev, &ep->ifindex);
-	if (!ep->net)
+	st->net = kw_dev_net(ep->dev, &st->ifindex);
+	if (!st->net)
 		return -ENODEV;
-	if (net_eq(net, ep->net))
+	if (net_eq(net, st->net))
 		return 0;
 	if (!kw_addr_loopback(&ep->cm_id->m_remote_addr))
 		return -EADDRNOTAVAIL;
-	put_net(ep->net);
-	ep->net = get_net(net);
+	put_net(st->net);
+	st->net = get_net(net);
 	return 0;
 }
 
@@ -57,27 +58,29 @@ static bool kw_connect_port_taken(struct sock *sk, int err,
 static void kw_connect_find_peer(struct kw_ep *ep)
 {
 	struct sockaddr_storage *asked = &ep->cm_id->remote_addr;
-	__be16 *port = kw_addr_port(&ep->peer);
+	struct kw_start *st = ep->start;
+	__be16 *port = kw_addr_port(&st->peer);
 
-	ep->peer = ep->cm_id->m_remote_addr;
+	st->peer = ep->cm_id->m_remote_addr;
 	if (*port == *kw_addr_port(asked))
-		*port = kw_settings_wire_port(&ep->set, *port);
-	kw_addr_set_scope(&ep->peer, ep->ifindex);
+		*port = kw_settings_wire_port(&st->set, *port);
+	kw_addr_set_scope(&st->peer, st->ifindex);
 }
 
 static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 			   bool *again)
 {
+	struct kw_start *st = ep->start;
 	struct socket *sock;
 	int ret;
 
-	kw_addr_set_scope(local, ep->ifindex);
+	kw_addr_set_scope(local, st->ifindex);
 	*again = false;
 
-	ret = kw_sock_create(ep->net, local->ss_family, &sock);
+	ret = kw_sock_create(st->net, local->ss_family, &sock);
 	if (ret)
 		return ret;
-	kw_sock_tune(sock, &ep->set);
+	kw_sock_tune(sock, &st->set);
 	if (ep->cm_id->tos_set)
 		kw_sock_set_tos(sock, ep->cm_id->tos);
 	/* Without it bind() would look for a port free for every peer. */
@@ -87,8 +90,8 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 	kw_ep_attach(ep, sock, NULL);
 	ret = kernel_bind(sock, (struct sockaddr *)local, kw_addr_len(local));
 	if (!ret)
-		ret = kernel_connect(sock, (struct sockaddr *)&ep->peer,
-				     kw_addr_len(&ep->peer), O_NONBLOCK);
+		ret = kernel_connect(sock, (struct sockaddr *)&st->peer,
+				     kw_addr_len(&st->peer), O_NONBLOCK);
 	if (!ret || ret == -EINPROGRESS)
 		return 0;
 	*again = kw_connect_port_taken(sock->sk, ret, local);
@@ -107,10 +110,10 @@ static int kw_connect_start(struct kw_ep *ep)
 		ret = kw_connect_once(ep, &local, &again);
 	if (ret)
 		return ret;
-	ep->rx_len = 0;
-	ep->key_len = 0;
+	ep->start->rx_len = 0;
+	ep->start->key_len = 0;
 	ep->state = KW_EP_CONNECTING;
-	kw_ep_set_timer(ep, ep->set.connect_timeout_ms);
+	kw_ep_set_timer(ep, ep->start->set.connect_timeout_ms);
 	kw_ep_kick(ep);
 	return 0;
 }
@@ -180,7 +183,7 @@ void kw_connect_fail(struct kw_ep *ep, int status)
 static void kw_connect_terminate(struct kw_ep *ep, u16 code, int status)
 {
 	/* Revisions before 2 know none of these reasons. */
-	if (ep->rev == 2) {
+	if (ep->start->rev == 2) {
 		kw_start_terminate(ep, code);
 		kw_ep_drop_sock(ep, false);
 	}
@@ -198,15 +201,15 @@ void kw_connect_step(struct kw_ep *ep)
 	int ret;
 
 	/* Asking again is how the outcome of a connect is learnt. */
-	ret = kernel_connect(ep->sock, (struct sockaddr *)&ep->peer,
-			     kw_addr_len(&ep->peer), O_NONBLOCK);
+	ret = kernel_connect(ep->sock, (struct sockaddr *)&ep->start->peer,
+			     kw_addr_len(&ep->start->peer), O_NONBLOCK);
 	if (ret == -EALREADY || ret == -EINPROGRESS)
 		return;
 	if (!ret || ret == -EISCONN)
 		ret = kw_start_request(ep);
 	if (!ret) {
 		ep->state = KW_EP_AWAIT_REPLY;
-		kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+		kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 		kw_reply_step(ep);
 		return;
 	}
@@ -231,19 +234,21 @@ static bool kw_connect_closed(int err)
  */
 static bool kw_connect_fall_back(struct kw_ep *ep, int err)
 {
-	u32 earlier = ep->set.mpa_rev_accept & (BIT(ep->rev) - 1);
+	const struct kw_start *st = ep->start;
+	u32 earlier = st->set.mpa_rev_accept & (BIT(st->rev) - 1);
 
 	if (!earlier || (err && !kw_connect_closed(err)))
 		return false;
-	return err || ep->frame.rev < ep->rev;
+	return err || st->frame.rev < st->rev;
 }
 
 static void kw_connect_retry(struct kw_ep *ep)
 {
+	struct kw_start *st = ep->start;
 	int ret;
 
-	ep->rev = __fls(ep->set.mpa_rev_accept & (BIT(ep->rev) - 1));
-	kw_ep_dbg(ep, "trying MPA revision %u\n", ep->rev);
+	st->rev = __fls(st->set.mpa_rev_accept & (BIT(st->rev) - 1));
+	kw_ep_dbg(ep, "trying MPA revision %u\n", st->rev);
 	kw_ep_drop_sock(ep, true);
 	ret = kw_connect_start(ep);
 	if (ret)
@@ -263,7 +268,9 @@ static void kw_connect_run(struct kw_ep *ep, struct kw_stream_params *params)
 	ret = kw_ep_run(ep, qp, params);
 	if (ret) {
 		kw_connect_terminate(ep, KW_TERM_MPA_CATASTROPHIC, ret);
-	} else if (kw_connect_report(ep, &event)) {
+		goto out;
+	}
+	if (kw_connect_report(ep, &event)) {
 		/* For the consumer it never was a connection: no CLOSE. */
 		ep->cm_id->rem_ref(ep->cm_id);
 		ep->cm_id = NULL;
@@ -271,6 +278,8 @@ static void kw_connect_run(struct kw_ep *ep, struct kw_stream_params *params)
 	} else {
 		kw_count(ep->dev, KW_CNT_CONN_ESTABLISHED);
 	}
+	kw_ep_free_start(ep);
+out:
 	kw_qp_put(qp);
 }
 
@@ -291,7 +300,7 @@ static void kw_connect_done(struct kw_ep *ep)
 /* The frame that is awaited can not come any more, or makes no sense. */
 static void kw_reply_bad(struct kw_ep *ep, int err)
 {
-	if (err == -ESHUTDOWN && !ep->rev) {
+	if (err == -ESHUTDOWN && !ep->start->rev) {
 		kw_connect_refused(ep);
 		return;
 	}
@@ -302,16 +311,18 @@ static void kw_reply_bad(struct kw_ep *ep, int err)
 
 static u8 kw_reply_kind(const struct kw_ep *ep)
 {
-	if (ep->rev)
+	if (ep->start->rev)
 		return KW_MPA_REP;
-	return ep->pd_len ? KW_MPA_PRIV : KW_MPA_START;
+	return ep->start->pd_len ? KW_MPA_PRIV : KW_MPA_START;
 }
 
 /* Does the answer fit the question? Enhanced data are answered with such. */
 static bool kw_reply_fits(const struct kw_ep *ep)
 {
-	return ep->frame.rev == ep->rev &&
-	       (ep->frame.enhanced || ep->frame.reject || ep->rev != 2);
+	const struct kw_start *st = ep->start;
+
+	return st->frame.rev == st->rev &&
+	       (st->frame.enhanced || st->frame.reject || st->rev != 2);
 }
 
 /**
@@ -332,17 +343,17 @@ void kw_reply_step(struct kw_ep *ep)
 	}
 	if (!ret && !kw_reply_fits(ep))
 		ret = -EPROTO;
-	if (!ret && ep->frame.reject) {
+	if (!ret && ep->start->frame.reject) {
 		kw_connect_refused(ep);
 		return;
 	}
-	if (!ret && ep->frame.kind == KW_MPA_PRIV)
-		ret = kw_start_key(ep, ep->set.crc);
+	if (!ret && ep->start->frame.kind == KW_MPA_PRIV)
+		ret = kw_start_key(ep, ep->start->set.crc);
 	if (ret) {
 		kw_reply_bad(ep, ret);
-	} else if (ep->frame.kind == KW_MPA_PRIV) {
+	} else if (ep->start->frame.kind == KW_MPA_PRIV) {
 		ep->state = KW_EP_AWAIT_KEY;
-		kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+		kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 		kw_reply_key_step(ep);
 	} else {
 		kw_connect_done(ep);
@@ -380,15 +391,17 @@ static int kw_connect_check(struct iw_cm_id *id, struct iw_cm_conn_param *param,
 
 static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 {
+	struct kw_start *st = ep->start;
+
 	ep->active = true;
-	ep->ird = min(param->ird, ep->set.ird_max);
-	ep->ord = min(param->ord, ep->set.ord_max);
+	ep->ird = min(param->ird, st->set.ird_max);
+	ep->ord = min(param->ord, st->set.ord_max);
 	if (param->private_data_len) {
-		ep->pd = kmemdup(param->private_data, param->private_data_len,
+		st->pd = kmemdup(param->private_data, param->private_data_len,
 				 GFP_KERNEL);
-		if (!ep->pd)
+		if (!st->pd)
 			return -ENOMEM;
-		ep->pd_len = param->private_data_len;
+		st->pd_len = param->private_data_len;
 	}
 	kw_settle_offer(ep);
 	return 0;
@@ -435,10 +448,10 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 
 	kw_ep_get(ep);
 	mutex_lock(&ep->lock);
-	ep->rev = ep->set.mpa_rev;
+	ep->start->rev = ep->start->set.mpa_rev;
 	id->add_ref(id);
 	ep->cm_id = id;
-	ret = kw_connect_check(id, param, ep->rev);
+	ret = kw_connect_check(id, param, ep->start->rev);
 	if (!ret)
 		ret = kw_connect_find_qp(ep, param->qpn);
 	if (!ret)

@@ -82,9 +82,9 @@ static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 	WRITE_ONCE(ep->listener, l);
 	ep->port = l->port;
 	ep->state = KW_EP_AWAIT_REQUEST;
-	kw_sock_tune(sock, &ep->set);
+	kw_sock_tune(sock, &ep->start->set);
 	kw_ep_attach(ep, sock, l->data_ready);
-	kw_ep_set_timer(ep, ep->set.start_timeout_ms);
+	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 	kw_ep_kick(ep);
 	mutex_unlock(&ep->lock);
 }

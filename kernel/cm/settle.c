@@ -16,7 +16,9 @@
  */
 const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep)
 {
-	return ep->frame.kind == KW_MPA_PRIV ? &ep->key : &ep->frame;
+	const struct kw_start *st = ep->start;
+
+	return st->frame.kind == KW_MPA_PRIV ? &st->key : &st->frame;
 }
 
 /**
@@ -33,9 +35,9 @@ bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
 		.ird = KW_MPA_DEPTH_NONE,
 		.ord = KW_MPA_DEPTH_NONE,
 	};
-	if (ep->frame.enhanced)
-		kw_mpa_enh_parse(ep->rx + KW_MPA_FRAME_LEN, enh);
-	return ep->frame.enhanced;
+	if (ep->start->frame.enhanced)
+		kw_mpa_enh_parse(ep->start->rx + KW_MPA_FRAME_LEN, enh);
+	return ep->start->frame.enhanced;
 }
 
 /**
@@ -46,10 +48,10 @@ bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
  */
 void kw_settle_offer(struct kw_ep *ep)
 {
-	u32 kinds = ep->set.p2p ? ep->set.rtr : 0;
+	u32 kinds = ep->start->set.p2p ? ep->start->set.rtr : 0;
 
-	ep->offer = (struct kw_mpa_enh) {
-		.p2p = ep->set.p2p,
+	ep->start->offer = (struct kw_mpa_enh) {
+		.p2p = ep->start->set.p2p,
 		.rtr_send = kinds & BIT(KW_RTR_SEND),
 		.rtr_write = kinds & BIT(KW_RTR_WRITE),
 		.rtr_read = kinds & BIT(KW_RTR_READ),
@@ -62,11 +64,11 @@ void kw_settle_offer(struct kw_ep *ep)
 static enum kw_rtr kw_settle_rtr(const struct kw_ep *ep,
 				 const struct kw_mpa_enh *enh)
 {
-	if (enh->rtr_write && ep->set.rtr & BIT(KW_RTR_WRITE))
+	if (enh->rtr_write && ep->start->set.rtr & BIT(KW_RTR_WRITE))
 		return KW_RTR_WRITE;
-	if (enh->rtr_read && ep->set.rtr & BIT(KW_RTR_READ))
+	if (enh->rtr_read && ep->start->set.rtr & BIT(KW_RTR_READ))
 		return KW_RTR_READ;
-	if (enh->rtr_send && ep->set.rtr & BIT(KW_RTR_SEND))
+	if (enh->rtr_send && ep->start->set.rtr & BIT(KW_RTR_SEND))
 		return KW_RTR_SEND;
 	return KW_RTR_NONE;
 }
@@ -75,18 +77,19 @@ static void kw_settle_common(const struct kw_ep *ep,
 			     struct kw_stream_params *params)
 {
 	const struct kw_mpa_frame *peer = kw_settle_peer(ep);
+	const struct kw_settings *set = &ep->start->set;
 
 	*params = (struct kw_stream_params) {
-		.crc = ep->set.crc || peer->crc,
+		.crc = set->crc || peer->crc,
 		.tx_markers = peer->markers,
-		.rx_markers = ep->set.markers,
-		.large_fpdu = ep->set.large_fpdu && peer->large_fpdu,
+		.rx_markers = set->markers,
+		.large_fpdu = set->large_fpdu && peer->large_fpdu,
 		.initiator = ep->active,
-		.fpdu_max = ep->set.fpdu_max,
-		.zcopy_min = ep->set.zcopy_min,
-		.batch_us = ep->set.batch_us,
-		.ack_segments = ep->set.ack_segments,
-		.gate_ms = ep->set.gate_ms,
+		.fpdu_max = set->fpdu_max,
+		.zcopy_min = set->zcopy_min,
+		.batch_us = set->batch_us,
+		.ack_segments = set->ack_segments,
+		.gate_ms = set->gate_ms,
 	};
 }
 
@@ -100,11 +103,11 @@ static u16 kw_settle_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh,
 	if (enh->ird != KW_MPA_DEPTH_NONE)
 		ep->ord = min_t(u32, ep->ord, enh->ird);
 	if (enh->ord != KW_MPA_DEPTH_NONE && enh->ord > ep->ird) {
-		if (enh->ord > ep->set.ird_max)
+		if (enh->ord > ep->start->set.ird_max)
 			return KW_TERM_MPA_NO_IRD;
 		ep->ird = enh->ord;
 	}
-	if (!enh->p2p || !ep->offer.p2p)
+	if (!enh->p2p || !ep->start->offer.p2p)
 		return 0;
 	params->rtr = kw_settle_rtr(ep, enh);
 	return params->rtr == KW_RTR_NONE ? KW_TERM_MPA_NO_RTR : 0;
@@ -150,8 +153,8 @@ void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
 	struct kw_mpa_enh enh;
 
 	kw_settle_common(ep, params);
-	ep->ird = min(ep->ird, ep->set.ird_max);
-	ep->ord = min(ep->ord, ep->set.ord_max);
+	ep->ird = min(ep->ird, ep->start->set.ird_max);
+	ep->ord = min(ep->ord, ep->start->set.ord_max);
 	if (kw_settle_peer_enh(ep, &enh)) {
 		if (enh.ird != KW_MPA_DEPTH_NONE)
 			ep->ord = min_t(u32, ep->ord, enh.ird);
@@ -185,7 +188,7 @@ void kw_settle_answer(const struct kw_ep *ep,
 
 	kw_settle_peer_enh(ep, &peer);
 	if (peer.p2p && params->rtr == KW_RTR_NONE)
-		kinds = ep->set.rtr;
+		kinds = ep->start->set.rtr;
 	*enh = (struct kw_mpa_enh) {
 		.p2p = peer.p2p,
 		.rtr_send = kinds & BIT(KW_RTR_SEND),

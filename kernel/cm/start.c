@@ -50,13 +50,15 @@ static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
  * @kinds: the enum kw_mpa_kind that it may be
  *
  * Context: process, kw_ep.lock held.
- * Return: 0 when @ep->frame and @ep->rx hold a valid frame, -EAGAIN when
+ * Return: 0 when kw_start.frame and .rx hold a valid frame, -EAGAIN when
  * octets are missing, -EPROTO on a frame that is none, -ESHUTDOWN when the
  * peer has closed, or TCP's error.
  */
 int kw_start_read(struct kw_ep *ep, u8 kinds)
 {
-	return kw_start_fill(ep, kinds, ep->rx, &ep->rx_len, &ep->frame);
+	struct kw_start *st = ep->start;
+
+	return kw_start_fill(ep, kinds, st->rx, &st->rx_len, &st->frame);
 }
 
 /**
@@ -64,12 +66,14 @@ int kw_start_read(struct kw_ep *ep, u8 kinds)
  * @ep: an endpoint in state %KW_EP_AWAIT_KEY
  *
  * Context: process, kw_ep.lock held.
- * Return: 0 when @ep->key holds a valid one; otherwise as kw_start_read().
+ * Return: 0 when kw_start.key holds a valid one; otherwise as kw_start_read().
  */
 int kw_start_read_key(struct kw_ep *ep)
 {
-	return kw_start_fill(ep, KW_MPA_START, ep->key_rx, &ep->key_len,
-			     &ep->key);
+	struct kw_start *st = ep->start;
+
+	return kw_start_fill(ep, KW_MPA_START, st->key_rx, &st->key_len,
+			     &st->key);
 }
 
 /**
@@ -142,7 +146,7 @@ int kw_start_key(struct kw_ep *ep, bool crc)
 {
 	struct kw_mpa_frame frame = {
 		.kind = KW_MPA_START,
-		.markers = ep->set.markers,
+		.markers = ep->start->set.markers,
 		.crc = crc,
 	};
 
@@ -161,18 +165,19 @@ int kw_start_key(struct kw_ep *ep, bool crc)
  */
 int kw_start_request(struct kw_ep *ep)
 {
+	struct kw_start *st = ep->start;
 	struct kw_mpa_frame frame = {
-		.kind = ep->rev ? KW_MPA_REQ : KW_MPA_PRIV,
-		.rev = ep->rev,
-		.markers = ep->set.markers,
-		.crc = ep->set.crc,
-		.large_fpdu = ep->set.large_fpdu,
+		.kind = st->rev ? KW_MPA_REQ : KW_MPA_PRIV,
+		.rev = st->rev,
+		.markers = st->set.markers,
+		.crc = st->set.crc,
+		.large_fpdu = st->set.large_fpdu,
 	};
 
-	if (!ep->rev && !ep->pd_len)
-		return kw_start_key(ep, ep->set.crc);
-	return kw_start_send(ep, &frame, ep->rev == 2 ? &ep->offer : NULL,
-			     ep->pd, ep->pd_len);
+	if (!st->rev && !st->pd_len)
+		return kw_start_key(ep, st->set.crc);
+	return kw_start_send(ep, &frame, st->rev == 2 ? &st->offer : NULL,
+			     st->pd, st->pd_len);
 }
 
 /**
@@ -191,18 +196,19 @@ int kw_start_request(struct kw_ep *ep)
 int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 		   const void *pd, u32 pd_len)
 {
+	const struct kw_mpa_frame *asked = &ep->start->frame;
 	struct kw_mpa_frame frame = {
-		.kind = ep->frame.rev ? KW_MPA_REP : KW_MPA_PRIV,
-		.rev = ep->frame.rev,
+		.kind = asked->rev ? KW_MPA_REP : KW_MPA_PRIV,
+		.rev = asked->rev,
 		.markers = params->rx_markers,
 		.crc = params->crc,
 		.large_fpdu = params->large_fpdu,
 	};
 	struct kw_mpa_enh enh;
 
-	if (ep->frame.kind == KW_MPA_START)
+	if (asked->kind == KW_MPA_START)
 		return kw_start_key(ep, params->crc);
-	if (!ep->frame.enhanced)
+	if (!asked->enhanced)
 		return kw_start_send(ep, &frame, NULL, pd, pd_len);
 	kw_settle_answer(ep, params, &enh);
 	return kw_start_send(ep, &frame, &enh, pd, pd_len);
@@ -221,17 +227,18 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
  */
 int kw_start_reject(struct kw_ep *ep, const void *pd, u32 pd_len)
 {
+	const struct kw_mpa_frame *asked = &ep->start->frame;
 	struct kw_mpa_frame frame = {
-		.kind = ep->frame.rev ? KW_MPA_REP : KW_MPA_PRIV,
-		.rev = ep->frame.rev,
-		.crc = ep->frame.crc,
+		.kind = asked->rev ? KW_MPA_REP : KW_MPA_PRIV,
+		.rev = asked->rev,
+		.crc = asked->crc,
 		.reject = true,
 	};
 	struct kw_mpa_enh enh = {};
 
-	if (ep->frame.kind == KW_MPA_START)
+	if (asked->kind == KW_MPA_START)
 		return 0;
-	return kw_start_send(ep, &frame, ep->frame.enhanced ? &enh : NULL,
+	return kw_start_send(ep, &frame, asked->enhanced ? &enh : NULL,
 			     pd, pd_len);
 }
 
@@ -283,10 +290,10 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
  */
 const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len)
 {
-	u32 skip = ep->frame.enhanced ? KW_MPA_ENH_LEN : 0;
+	u32 skip = ep->start->frame.enhanced ? KW_MPA_ENH_LEN : 0;
 
-	*len = ep->frame.pd_len - skip;
-	return ep->rx + KW_MPA_FRAME_LEN + skip;
+	*len = ep->start->frame.pd_len - skip;
+	return ep->start->rx + KW_MPA_FRAME_LEN + skip;
 }
 
 /**
@@ -298,7 +305,7 @@ const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len)
  */
 u32 kw_start_pd_room(const struct kw_ep *ep)
 {
-	if (ep->frame.kind == KW_MPA_START)
+	if (ep->start->frame.kind == KW_MPA_START)
 		return 0;
-	return KW_MPA_PD_MAX - (ep->frame.enhanced ? KW_MPA_ENH_LEN : 0);
+	return KW_MPA_PD_MAX - (ep->start->frame.enhanced ? KW_MPA_ENH_LEN : 0);
 }
