@@ -51,7 +51,7 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 
 	if (seg->ddp.mo + seg->len != KW_READ_REQ_LEN)
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
-	s->rx.req_got.nr = 0;
+	s->rx.req_got = 0;
 	seg->read_req = s->rx.req;
 	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
@@ -77,8 +77,8 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
 	if (s->irq_len == s->p.ird)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
-	code = kw_ddp_take(&s->rx.req_got, &seg->ddp, seg->len,
-			   KW_READ_REQ_LEN);
+	code = kw_ddp_take_short(&s->rx.req_got, &seg->ddp, seg->len,
+				 KW_READ_REQ_LEN);
 	if (code)
 		return KW_RX_TERM(code);
 	if (seg->len && !kw_cursor_copy(c, s->rx.req + seg->ddp.mo, seg->len))

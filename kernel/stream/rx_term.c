@@ -81,20 +81,23 @@ static void kw_term_blame(struct kw_stream *s, const struct kw_term *t,
 static bool kw_term_take(struct kw_stream *s, const struct kw_segment *seg,
 			 struct kw_cursor *c)
 {
-	u32 mo = min_t(u32, seg->ddp.mo, sizeof(s->rx.term));
-	u32 len = min_t(u32, seg->len, sizeof(s->rx.term) - mo);
+	struct kw_ddp_hdr h = seg->ddp;
+	u32 len;
 
-	return seg->ddp.msn == KW_DDP_MSN_FIRST &&
-	       !kw_ddp_take(&s->rx.term_got, &seg->ddp, seg->len, U32_MAX) &&
-	       (!len || kw_cursor_copy(c, s->rx.term + mo, len));
+	h.mo = min_t(u32, h.mo, sizeof(s->rx.term));
+	len = min_t(u32, seg->len, sizeof(s->rx.term) - h.mo);
+	return h.msn == KW_DDP_MSN_FIRST &&
+	       !kw_ddp_take_short(&s->rx.term_got, &h, len,
+				  sizeof(s->rx.term)) &&
+	       (!len || kw_cursor_copy(c, s->rx.term + h.mo, len));
 }
 
-static void kw_term_read_out(struct kw_stream *s, u32 len)
+static void kw_term_read_out(struct kw_stream *s, u64 len)
 {
 	struct kw_term t;
 	u16 code;
 
-	len = min_t(u32, len, sizeof(s->rx.term));
+	len = min_t(u64, len, sizeof(s->rx.term));
 	if (kw_term_parse(s->rx.term, len, &t) == KW_TERM_SHORT)
 		return;
 	code = kw_term_unswap(kw_term_get_code(&t));
@@ -123,7 +126,7 @@ int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 		return 0;
 	kw_counter_add(s->counters, KW_CNT_TERM_RECEIVED, 1);
 	if (good)
-		kw_term_read_out(s, seg->ddp.mo + seg->len);
+		kw_term_read_out(s, (u64)seg->ddp.mo + seg->len);
 	kw_stream_fail(s, KW_FAIL_FATAL, false);
 	return KW_RX_STOP;
 }

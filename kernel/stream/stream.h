@@ -206,9 +206,9 @@ struct kw_rx_next {
  * @recv_mo: where the segment placed last ended
  * @recv_pos: the same as a position in @recv
  * @recv: the receive queue entry in use
- * @req_got: which octets of @req have come
+ * @req_got: which octets of @req have come: see kw_ddp_take_short()
  * @req: the Read Request being received
- * @term_got: which octets of a Terminate have come
+ * @term_got: which octets of @term have come, likewise
  * @term: as many of them as a Terminate can have
  * @mem: region last looked up, good within one pass
  * @mem_ext: its extent last copied to or from: see kw_mem_at()
@@ -235,9 +235,9 @@ struct kw_rx {
 	struct kw_ddp_got recv_got;
 	struct kw_sg_pos recv_pos;
 	struct kw_recv recv;
-	struct kw_ddp_got req_got;
+	u64 req_got;
 	u8 req[KW_READ_REQ_LEN];
-	struct kw_ddp_got term_got;
+	u64 term_got;
 	u8 term[KW_TERM_MAX_LEN];
 	struct kw_mem *mem;
 	u32 mem_ext;

@@ -46,6 +46,16 @@ static bool ddp_got_all(const struct kw_ddp_got *got, u32 len)
 	return got->nr == 1 && !got->range[0].from && got->range[0].to == len;
 }
 
+/* RFC 5041 section 7.1: do the octets lie in the buffer? */
+static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
+{
+	if (len && h->mo > room)
+		return KW_TERM_DDP_UNTAGGED_INV_MO;
+	if (len && len > room - h->mo)
+		return KW_TERM_DDP_UNTAGGED_TOO_LONG;
+	return 0;
+}
+
 /**
  * kw_ddp_take - may a segment be placed in its untagged buffer?
  * @got: what has come of its message; the segment is added to it
@@ -67,13 +77,40 @@ static bool ddp_got_all(const struct kw_ddp_got *got, u32 len)
 u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
 		u32 room)
 {
-	if (len && h->mo > room)
-		return KW_TERM_DDP_UNTAGGED_INV_MO;
-	if (len && len > room - h->mo)
-		return KW_TERM_DDP_UNTAGGED_TOO_LONG;
+	u16 code = ddp_check_room(h, len, room);
+
+	if (code)
+		return code;
 	if (len && !ddp_got_add(got, h->mo, h->mo + len))
 		return KW_TERM_DDP_UNTAGGED_INV_MO;
 	if (h->last && !ddp_got_all(got, h->mo + len))
+		return KW_TERM_DDP_UNTAGGED_INV_MO;
+	return 0;
+}
+
+/**
+ * kw_ddp_take_short - kw_ddp_take() for a short message, in any number of parts
+ * @got: bit N: octet N has come; 0 to begin with; the segment is added
+ * @h: untagged header
+ * @len: octets of payload
+ * @room: octets of the buffer, at most KW_DDP_SHORT_MAX
+ *
+ * Context: any.
+ * Return: as kw_ddp_take().
+ */
+u16 kw_ddp_take_short(u64 *got, const struct kw_ddp_hdr *h, u32 len, u32 room)
+{
+	u16 code = ddp_check_room(h, len, room);
+	u64 part;
+
+	if (code)
+		return code;
+	part = len ? ((1ULL << len) - 1) << h->mo : 0;
+	if (*got & part)
+		return KW_TERM_DDP_UNTAGGED_INV_MO;
+	*got |= part;
+	if (h->last &&
+	    (h->mo > room || *got != (1ULL << (h->mo + len)) - 1))
 		return KW_TERM_DDP_UNTAGGED_INV_MO;
 	return 0;
 }

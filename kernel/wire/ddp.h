@@ -169,6 +169,11 @@ struct kw_ddp_got {
 u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
 		u32 room);
 
+/* Of a message that has no more octets than this, a bit is kept for each. */
+#define KW_DDP_SHORT_MAX	63
+
+u16 kw_ddp_take_short(u64 *got, const struct kw_ddp_hdr *h, u32 len, u32 room);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "octets.h"
@@ -260,6 +262,52 @@ TEST(DdpCheck, PartsAreKeptUpToALimit) {
   for (u32 n = 0; n < KW_DDP_MAX_RANGES; n++) EXPECT_EQ(m.take(20 * n, 10), 0) << n;
   EXPECT_EQ(m.parts(), 1U);
   EXPECT_EQ(m.last(20 * KW_DDP_MAX_RANGES, 5), 0);
+}
+
+// A short message is checked by another function, in the same way.
+TEST(DdpCheck, AShortMessageIsCheckedAlike) {
+  std::mt19937 random(7);
+  const auto upTo = [&random](u32 most) { return static_cast<u32>(random() % (most + 1)); };
+  std::set<u16> codes;
+  u32 delivered = 0;
+  for (u32 round = 0; round < 20000; round++) {
+    const u32 room = upTo(KW_DDP_SHORT_MAX);
+    Message any(room);
+    u64 octets = 0;
+    u32 end = 0;
+    for (u32 segment = 0; segment < 8; segment++) {
+      kw_ddp_hdr h = header(false, 1, 0);
+      // In order half of the time, or few messages would ever be complete.
+      h.mo = upTo(1) ? end : upTo(15) ? upTo(room + 2) : ~0U - upTo(1);
+      h.last = upTo(3) == 0;
+      const u32 len = upTo(15) ? upTo(room / 4 + 1) : upTo(1) ? room - h.mo : ~0U;
+      const u16 code = any.take(h.mo, len, h.last);
+      ASSERT_EQ(kw_ddp_take_short(&octets, &h, len, room), code)
+          << h.mo << ' ' << len << ' ' << room;
+      codes.insert(code);
+      if (code || h.last) {
+        delivered += code == 0;
+        break;
+      }
+      end = h.mo + len;
+    }
+  }
+  EXPECT_EQ(codes.size(), 3U);
+  EXPECT_GT(delivered, 1000U);
+}
+
+// Every second octet, then the others: more parts than would be kept of a long message.
+TEST(DdpCheck, AShortMessageMayComeOctetByOctet) {
+  u64 octets = 0;
+  kw_ddp_hdr h = header(false, 1, 0);
+  for (u32 first : {1U, 0U}) {
+    for (h.mo = first; h.mo < KW_DDP_SHORT_MAX - 1; h.mo += 2) {
+      EXPECT_EQ(kw_ddp_take_short(&octets, &h, 1, KW_DDP_SHORT_MAX), 0);
+    }
+  }
+  h.last = true;
+  h.mo = KW_DDP_SHORT_MAX - 1;
+  EXPECT_EQ(kw_ddp_take_short(&octets, &h, 1, KW_DDP_SHORT_MAX), 0);
 }
 
 TEST(DdpCheck, MessagesOfTheGreatestLength) {
