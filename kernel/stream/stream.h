@@ -119,14 +119,14 @@ struct kw_wqe {
  * @index: its free-running index on the receive ring
  * @len: octets that the buffers hold
  * @num_sge: entries of @sge
- * @sge: the buffers
+ * @sge: the buffers; memory of the owner's, the same for each entry
  */
 struct kw_recv {
 	u64 wr_id;
 	u64 len;
 	u32 index;
 	u32 num_sge;
-	struct kiwarp_sge sge[KIWARP_MAX_SGE];
+	struct kiwarp_sge *sge;
 };
 
 /**

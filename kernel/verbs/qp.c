@@ -23,7 +23,7 @@ void kw_qp_get(struct kw_qp *qp)
 
 static void kw_qp_release(struct kref *ref)
 {
-	complete(&container_of(ref, struct kw_qp, ref)->freed);
+	complete(container_of(ref, struct kw_qp, ref)->freed);
 }
 
 /**
@@ -162,14 +162,16 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 
 	qp->sq_track = kvcalloc(sq_entries, sizeof(*qp->sq_track),
 				GFP_KERNEL_ACCOUNT);
-	if (!qp->sq_track)
-		return -ENOMEM;
+	qp->recv_sge = kcalloc(cap->max_recv_sge, sizeof(*qp->recv_sge),
+			       GFP_KERNEL_ACCOUNT);
+	if (!qp->sq_track || !qp->recv_sge) {
+		rv = -ENOMEM;
+		goto err;
+	}
 	rv = kw_area_alloc(&qp->area,
 			   rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
-	if (rv) {
-		kvfree(qp->sq_track);
-		return rv;
-	}
+	if (rv)
+		goto err;
 	qp->sq = kw_ring_in(&qp->area, 0, sq_entries, sq_stride);
 	qp->rq = kw_ring_in(&qp->area, rq_off, rq_entries, rq_stride);
 
@@ -177,11 +179,16 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	cap->max_recv_wr = cap->max_recv_wr ? rq_entries : 0;
 	cap->max_inline_data = min_t(u32, payload, KIWARP_MAX_INLINE);
 	return 0;
+err:
+	kfree(qp->recv_sge);
+	kvfree(qp->sq_track);
+	return rv;
 }
 
 static void kw_qp_free_rings(struct kw_qp *qp)
 {
 	kw_area_free(&qp->area);
+	kfree(qp->recv_sge);
 	kvfree(qp->sq_track);
 }
 
@@ -193,7 +200,7 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 		.sq_stride = qp->sq.stride,
 		.rq_entries = kw_ring_entries(&qp->rq),
 		.rq_stride = qp->rq.stride,
-		.max_inline = qp->init.cap.max_inline_data,
+		.max_inline = qp->cap.max_inline_data,
 		.ring_key = kw_area_key(&qp->area),
 		.ring_size = qp->area.size,
 		.rq_offset = qp->rq.mem - qp->area.mem,
@@ -208,7 +215,6 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 {
 	qp->dev = kw_dev(qp->ib.device);
 	kref_init(&qp->ref);
-	init_completion(&qp->freed);
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&qp->sq_post_lock);
 	spin_lock_init(&qp->rq_post_lock);
@@ -248,7 +254,7 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	rv = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
 	if (rv)
 		goto err_count;
-	qp->init = *attr;
+	qp->cap = attr->cap;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
 	rv = xa_alloc_cyclic_irq(&dev->qps, &ibqp->qp_num, qp,
@@ -482,9 +488,19 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	attr->qp_access_flags = qp->access;
 	attr->max_rd_atomic = qp->max_ord;
 	attr->max_dest_rd_atomic = qp->max_ird;
-	attr->cap = qp->init.cap;
+	attr->cap = qp->cap;
 	attr->port_num = 1;
-	*init = qp->init;
+	*init = (struct ib_qp_init_attr){
+		.event_handler = ibqp->registered_event_handler,
+		.qp_context = ibqp->qp_context,
+		.send_cq = ibqp->send_cq,
+		.recv_cq = ibqp->recv_cq,
+		.cap = qp->cap,
+		.sq_sig_type = qp->sq_sig_all ? IB_SIGNAL_ALL_WR :
+						IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+		.port_num = ibqp->port,
+	};
 	return 0;
 }
 
@@ -499,11 +515,13 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
  */
 int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
+	DECLARE_COMPLETION_ONSTACK(freed);
 	struct kw_qp *qp = kw_qp(ibqp);
 
 	kw_qp_to_error(qp);
+	qp->freed = &freed;
 	kw_qp_put(qp);
-	wait_for_completion(&qp->freed);
+	wait_for_completion(&freed);
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	atomic_dec(&qp->dev->nr_qp);

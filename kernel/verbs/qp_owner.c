@@ -46,7 +46,7 @@ static u16 kw_wqe_read_sges(struct kw_qp *qp, const struct kiwarp_sqe *shared,
 		w->len = sqe->inline_len;
 		return IB_WC_SUCCESS;
 	}
-	if (sqe->num_sge > qp->init.cap.max_send_sge)
+	if (sqe->num_sge > qp->cap.max_send_sge)
 		return IB_WC_LOC_QP_OP_ERR;
 	w->num_sge = sqe->num_sge;
 	kw_read_shared(w->sge, shared + 1, sizeof(w->sge[0]) * w->num_sge);
@@ -251,8 +251,9 @@ static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
 	r->index = qp->rq_next;
 	r->len = 0;
 	r->num_sge = rqe.num_sge;
-	if (r->num_sge > qp->init.cap.max_recv_sge)
+	if (r->num_sge > qp->cap.max_recv_sge)
 		return -EINVAL;
+	r->sge = qp->recv_sge;
 	kw_read_shared(r->sge, shared + 1, sizeof(r->sge[0]) * r->num_sge);
 	for (i = 0; i < r->num_sge; i++)
 		r->len += r->sge[i].length;
@@ -261,7 +262,7 @@ static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
 
 /**
  * kw_own_next_recv() - take the next entry off the receive ring
- * @s: stream
+ * @s: stream, which is done with the one before
  * @r: filled with a private, validated copy
  *
  * Return: 1; 0 if none is posted; -EINVAL if what is there makes no sense.

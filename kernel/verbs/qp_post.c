@@ -135,7 +135,7 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 {
 	int op = kw_send_opcode(wr);
 
-	if (op < 0 || wr->num_sge > qp->init.cap.max_send_sge ||
+	if (op < 0 || wr->num_sge > qp->cap.max_send_sge ||
 	    ((op == KIWARP_OP_READ || op == KIWARP_OP_READ_INV) &&
 	     !kw_read_fits(wr)))
 		return -EINVAL;
@@ -168,7 +168,7 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	}
 	if (wr->send_flags & IB_SEND_INLINE) {
 		sqe->flags |= KIWARP_SQE_INLINE;
-		return kw_fill_inline(sqe, wr, qp->init.cap.max_inline_data);
+		return kw_fill_inline(sqe, wr, qp->cap.max_inline_data);
 	}
 	sqe->num_sge = kw_fill_sges((struct kiwarp_sge *)(sqe + 1),
 				    wr->sg_list, wr->num_sge);
@@ -244,7 +244,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 	for (; wr; wr = wr->next) {
 		struct kiwarp_rqe *rqe = kw_ring_at(&qp->rq, qp->rq_post);
 
-		if (wr->num_sge > qp->init.cap.max_recv_sge)
+		if (wr->num_sge > qp->cap.max_recv_sge)
 			rv = -EINVAL;
 		else if (qp->rq_post - READ_ONCE(qp->rq_done) >=
 			 kw_ring_entries(&qp->rq))

@@ -281,6 +281,7 @@ struct kw_ep;
  * @sq_done: oldest SQE not yet completed
  * @sq_end: with @closing: where the SQEs end that are still sent
  * @sq_track: sq_entries of them, by index & mask
+ * @recv_sge: room for the SGEs of one receive: kw_recv.sge
  * @rq_next: next RQE to take off the ring
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @connecting: a stream is being prepared
@@ -293,7 +294,7 @@ struct kw_qp {
 	struct ib_qp ib;
 	struct kw_device *dev;
 	struct kref ref;
-	struct completion freed;
+	struct completion *freed;	/* of destroy_qp, when it waits */
 	spinlock_t lock;		/* state; the queues when idle */
 	u8 state;
 	bool user;
@@ -315,12 +316,13 @@ struct kw_qp {
 	u32 sq_end;
 	u32 sq_post;			/* kernel consumers' producer */
 	struct kw_sq_track *sq_track;
+	struct kiwarp_sge *recv_sge;
 	u32 rq_next;
 	u32 rq_done;
 	u32 rq_post;			/* kernel consumers' producer */
 	spinlock_t sq_post_lock;	/* sq_post */
 	spinlock_t rq_post_lock;	/* rq_post */
-	struct ib_qp_init_attr init;	/* caps as granted */
+	struct ib_qp_cap cap;		/* as granted */
 	u32 max_ird, max_ord;		/* asked for by modify_qp; 0: device's limit */
 	bool scq_dirty, rcq_dirty;	/* entries posted since the last notification */
 	bool scq_solicited, rcq_solicited;

@@ -203,12 +203,15 @@ void kt_link_exit(struct kunit *test)
 
 void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len)
 {
+	l->recv_sge[l->nr_recv] = (struct kiwarp_sge){
+		KT_BASE(KT_LOCAL) + off, len, KT_STAG(KT_LOCAL)
+	};
 	l->recv[l->nr_recv] = (struct kw_recv){
 		.wr_id = wr_id,
 		.index = l->nr_recv,
 		.len = len,
 		.num_sge = 1,
-		.sge[0] = { KT_BASE(KT_LOCAL) + off, len, KT_STAG(KT_LOCAL) },
+		.sge = &l->recv_sge[l->nr_recv],
 	};
 	l->nr_recv++;
 }

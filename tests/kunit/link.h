@@ -73,6 +73,7 @@ struct kt_link {
 	u8 *octets[KT_NR_REGIONS];
 
 	struct kw_recv recv[KT_MAX];
+	struct kiwarp_sge recv_sge[KT_MAX];
 	u32 nr_recv, next_recv;
 	struct kw_wqe wqe[KT_MAX];
 	u32 nr_wqe, next_wqe;

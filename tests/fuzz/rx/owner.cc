@@ -70,9 +70,10 @@ u8 initial(u8 region) { return static_cast<u8>(0xa0 + region); }
 
 Owner* current = nullptr;
 
-// Buffers of posted receives: [count] of SGEs, a different list for each of the first eight.
-kw_recv receive(unsigned i) {
+// Buffers of posted receives: their SGEs go to sge, a different list for each of the first four.
+kw_recv receive(unsigned i, kiwarp_sge* sge) {
   kw_recv r{};
+  r.sge = sge;
   r.wr_id = 100 + i;
   r.index = i;
   const u32 stag = stagOf(kReceive);
@@ -218,7 +219,7 @@ void Owner::wqeBack(u32 index, bool good) {
 int Owner::nextRecv(kw_recv* r) {
   KW_CHECK(!failed && !ended && !recv_taken_);
   if (next_recv_ == config_.recvs) return 0;
-  *r = receive(next_recv_++);
+  *r = receive(next_recv_++, recv_sge_.data());
   recv_taken_ = true;
   return 1;
 }

@@ -97,6 +97,7 @@ class Owner {
   unsigned next_wqe_ = 0;
   unsigned next_recv_ = 0;
   bool recv_taken_ = false;
+  std::array<kiwarp_sge, 4> recv_sge_{};
   std::vector<bool> wqe_done_;
   std::set<u32> lent_;
   shim::Octets at_failure_;
