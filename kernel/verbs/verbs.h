@@ -246,20 +246,23 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
  * struct kw_sq_track - what must be known of a send WQE until it completes
  * @wr_id: of the work request
  * @len: octets, for the completion
- * @status: enum ib_wc_status, once @done
  * @opcode: enum kiwarp_opcode
  * @flags: KIWARP_SQE_*
+ * @status: enum ib_wc_status, once @done
  * @done: finished, waiting for earlier ones: completions are in posting order
  * @lent: TCP may still send octets out of its buffers: see stream/zcopy.c
+ *
+ * Each entry of the send ring has one. @done and @lent are written under the
+ * socket lock only.
  */
 struct kw_sq_track {
 	u64 wr_id;
 	u32 len;
-	u16 status;
 	u8 opcode;
 	u8 flags;
-	bool done;
-	bool lent;
+	u8 status;
+	bool done : 1;
+	bool lent : 1;
 };
 
 /**
