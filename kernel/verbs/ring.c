@@ -24,6 +24,30 @@ static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 	return container_of(entry, struct kw_mmap_entry, rdma);
 }
 
+/*
+ * The small rings of most queue pairs fit a page together: without a place of its
+ * own in the kernel's address space it takes nothing besides.
+ */
+static void *kw_area_pages(size_t size)
+{
+	if (size <= PAGE_SIZE)
+		return (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+}
+
+static void kw_area_free_pages(void *mem)
+{
+	if (is_vmalloc_addr(mem))
+		vfree(mem);
+	else
+		free_page((unsigned long)mem);
+}
+
+static struct page *kw_area_page(const u8 *mem)
+{
+	return is_vmalloc_addr(mem) ? vmalloc_to_page(mem) : virt_to_page(mem);
+}
+
 static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
@@ -58,7 +82,7 @@ int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx)
 
 	a->size = PAGE_ALIGN(size);
 	a->mmap = NULL;
-	a->mem = __vmalloc(a->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	a->mem = kw_area_pages(a->size);
 	if (!a->mem)
 		return -ENOMEM;
 	if (!uctx)
@@ -66,7 +90,7 @@ int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx)
 
 	rv = kw_area_share(a, uctx);
 	if (rv) {
-		vfree(a->mem);
+		kw_area_free_pages(a->mem);
 		a->mem = NULL;
 	}
 	return rv;
@@ -83,7 +107,7 @@ void kw_area_free(struct kw_area *a)
 	if (a->mmap)
 		rdma_user_mmap_entry_remove(a->mmap);
 	else
-		vfree(a->mem);
+		kw_area_free_pages(a->mem);
 	a->mmap = NULL;
 	a->mem = NULL;
 }
@@ -98,7 +122,7 @@ void kw_mmap_free(struct rdma_user_mmap_entry *entry)
 {
 	struct kw_mmap_entry *e = kw_mmap_entry(entry);
 
-	vfree(e->mem);
+	kw_area_free_pages(e->mem);
 	kfree(e);
 }
 
@@ -108,7 +132,7 @@ static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 	int rv;
 
 	for (addr = vma->vm_start; addr < vma->vm_end; addr += PAGE_SIZE) {
-		rv = vm_insert_page(vma, addr, vmalloc_to_page(mem));
+		rv = vm_insert_page(vma, addr, kw_area_page(mem));
 		if (rv)
 			return rv;
 		mem += PAGE_SIZE;

@@ -157,7 +157,7 @@ struct kw_mr {
 
 /**
  * struct kw_area - memory for an object's rings, shared with user space or not
- * @mem: vmalloc() memory
+ * @mem: a page, or vmalloc() memory
  * @size: octets, whole pages
  * @mmap: how user space maps it; NULL for kernel consumers
  */
