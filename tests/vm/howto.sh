@@ -64,6 +64,6 @@ howto_modprobe() {
 	local needs
 	needs=$(modinfo -F depends "$KIWARP_KO" | tr , ' ')
 	mkdir -p /etc/modprobe.d
-	echo "install kiwarp modprobe -a $needs; [ -d /sys/module/kiwarp ] || insmod $KIWARP_KO" \
+	echo "install kiwarp modprobe -a $needs; [ -d /sys/module/kiwarp ] || insmod $KIWARP_KO ${KIWARP_PARAMS:-}" \
 		>/etc/modprobe.d/kiwarp.conf
 }

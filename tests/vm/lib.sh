@@ -269,20 +269,22 @@ load_modules() {
 	esac
 }
 
+# KIWARP_PARAMS: other defaults of settings, for the whole suite.
 load_kiwarp() {
-	load_file "$KIWARP_KO"
+	# shellcheck disable=SC2086
+	load_file "$KIWARP_KO" ${KIWARP_PARAMS:-}
 	use_provider
 }
 
 load_siw() { load_file "$SIW_KO"; }
 
-# insmod, after the modules that it leans on.
+# load_file FILE [PARAMETER]...: insmod, after the modules that it leans on.
 load_file() {
 	local needs
 	IFS=, read -ra needs < <(modinfo -F depends "$1")
 	# A kernel that has all of them built in leaves none to name.
 	[ ${#needs[@]} = 0 ] || modprobe -a "${needs[@]}" || die "modprobe ${needs[*]}"
-	insmod "$1" || die "insmod $1"
+	insmod "$@" || die "insmod $*"
 }
 
 use_provider() { export RDMAV_DRIVERS=$TOP/build/libkiwarp; }
