@@ -4,7 +4,8 @@
  *
  * Producer and consumer meet in the ring only; the protocol of arming is told
  * with struct kiwarp_cq_ctrl. Kernel consumers use the same ring, with
- * consumer and armed kept in struct kw_cq.
+ * consumer and armed kept in struct kw_cq, and the queue pair in each entry:
+ * to look it up they would all have to meet in one table.
  */
 #include <linux/log2.h>
 #include <rdma/uverbs_ioctl.h>
@@ -13,6 +14,12 @@
 
 /* A process that keeps changing the word gets an event that it need not get. */
 #define KW_ARM_TRIES	16
+
+/* An entry of a kernel consumer's queue; no queue pair: it is destroyed. */
+struct kw_kernel_cqe {
+	struct kiwarp_cqe cqe;
+	struct ib_qp *ibqp;
+};
 
 static struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
 {
@@ -55,6 +62,7 @@ static bool kw_cq_full(struct kw_cq *cq)
 /**
  * kw_cq_post() - add an entry
  * @cq: completion queue
+ * @ibqp: queue pair that it is of
  * @cqe: the entry
  *
  * With no room the entry is lost, the queue is dead, and all its queue pairs
@@ -62,8 +70,10 @@ static bool kw_cq_full(struct kw_cq *cq)
  *
  * Context: any; takes cq->lock.
  */
-void kw_cq_post(struct kw_cq *cq, const struct kiwarp_cqe *cqe)
+void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
+		const struct kiwarp_cqe *cqe)
 {
+	struct kw_kernel_cqe *slot;
 	unsigned long flags;
 
 	spin_lock_irqsave(&cq->lock, flags);
@@ -75,7 +85,10 @@ void kw_cq_post(struct kw_cq *cq, const struct kiwarp_cqe *cqe)
 		schedule_work(&cq->overflow_work);
 		goto out;
 	}
-	memcpy(kw_ring_at(&cq->ring, cq->producer), cqe, sizeof(*cqe));
+	slot = kw_ring_at(&cq->ring, cq->producer);
+	memcpy(&slot->cqe, cqe, sizeof(*cqe));
+	if (!kw_cq_user(cq))
+		slot->ibqp = ibqp;
 	cq->producer++;
 	/* Whoever sees the index sees the entry. */
 	smp_store_release(&kw_cq_ctrl(cq)->producer, cq->producer);
@@ -161,19 +174,10 @@ static const u8 kw_wc_opcode[] = {
 	[KIWARP_OP_RECV] = IB_WC_RECV,
 };
 
-static bool kw_cq_take(struct kw_cq *cq, struct kiwarp_cqe *cqe)
+/* As a kernel consumer sees it without the lock. */
+static bool kw_cq_empty(struct kw_cq *cq)
 {
-	unsigned long flags;
-	bool found;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	found = cq->consumer != cq->producer;
-	if (found) {
-		memcpy(cqe, kw_ring_at(&cq->ring, cq->consumer), sizeof(*cqe));
-		WRITE_ONCE(cq->consumer, cq->consumer + 1);
-	}
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return found;
+	return READ_ONCE(cq->consumer) == READ_ONCE(kw_cq_ctrl(cq)->producer);
 }
 
 static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
@@ -194,6 +198,29 @@ static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
 }
 
 /**
+ * kw_cq_forget() - drop a queue pair's entries of a kernel consumer's queue
+ * @cq: completion queue; what user space does not want it drops itself
+ * @ibqp: queue pair, of which no more come
+ *
+ * Context: process; takes cq->lock.
+ */
+void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp)
+{
+	u32 i;
+
+	if (kw_cq_user(cq))
+		return;
+	spin_lock_irq(&cq->lock);
+	for (i = cq->consumer; i != cq->producer; i++) {
+		struct kw_kernel_cqe *e = kw_ring_at(&cq->ring, i);
+
+		if (e->ibqp == ibqp)
+			e->ibqp = NULL;
+	}
+	spin_unlock_irq(&cq->lock);
+}
+
+/**
  * kw_poll_cq() - take entries off a kernel consumer's queue
  * @ibcq: completion queue; user space polls its ring itself
  * @num: room in @wc
@@ -206,27 +233,24 @@ static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
  */
 int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
-	struct kw_device *dev = kw_dev(ibcq->device);
 	struct kw_cq *cq = kw_cq(ibcq);
-	struct kw_qp *qp = NULL;
-	struct kiwarp_cqe cqe;
+	unsigned long flags;
 	int n = 0;
 
 	if (kw_cq_user(cq))
 		return -EOPNOTSUPP;
-	while (n < num && kw_cq_take(cq, &cqe)) {
-		/* Entries of one queue pair come in runs: look it up once. */
-		if (!qp || qp->ib.qp_num != cqe.qp_id) {
-			if (qp)
-				kw_qp_put(qp);
-			qp = kw_qp_find(dev, cqe.qp_id);
-		}
-		if (qp)
-			kw_wc_fill(&wc[n++], &qp->ib, &cqe);
+	if (kw_cq_empty(cq))
+		return 0;
+	spin_lock_irqsave(&cq->lock, flags);
+	while (n < num && cq->consumer != cq->producer) {
+		const struct kw_kernel_cqe *e =
+			kw_ring_at(&cq->ring, cq->consumer);
+
+		if (e->ibqp)
+			kw_wc_fill(&wc[n++], e->ibqp, &e->cqe);
+		WRITE_ONCE(cq->consumer, cq->consumer + 1);
 	}
-	/* Consumers keep the queue pairs that they poll for. */
-	if (qp)
-		kw_qp_put(qp);
+	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
 }
 
@@ -254,7 +278,7 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 		return 0;
 	/* Arming before the look at the entries: see kw_cq_notify(). */
 	smp_mb();
-	return READ_ONCE(cq->consumer) != READ_ONCE(kw_cq_ctrl(cq)->producer);
+	return !kw_cq_empty(cq);
 }
 
 static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
@@ -289,7 +313,9 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct kw_ucontext *uctx =
 		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
-	u32 entries, stride = sizeof(struct kiwarp_cqe);
+	u32 stride = uctx ? sizeof(struct kiwarp_cqe) :
+			    sizeof(struct kw_kernel_cqe);
+	u32 entries;
 	int rv;
 
 	if (attr->flags)

@@ -522,6 +522,8 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	qp->freed = &freed;
 	kw_qp_put(qp);
 	wait_for_completion(&freed);
+	kw_cq_forget(qp->scq, ibqp);
+	kw_cq_forget(qp->rcq, ibqp);
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	atomic_dec(&qp->dev->nr_qp);

@@ -40,7 +40,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 	qp->sq_done++;
 	if (!(t->flags & KIWARP_SQE_SIGNALED) && status == IB_WC_SUCCESS)
 		return;
-	kw_cq_post(qp->scq, &cqe);
+	kw_cq_post(qp->scq, &qp->ib, &cqe);
 	if (kw_status_solicits(status))
 		qp->scq_solicited = true;
 	/* Pairs with the exchange in kw_qp_notify(). */
@@ -74,7 +74,7 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	};
 
 	qp->rq_done++;
-	kw_cq_post(qp->rcq, &cqe);
+	kw_cq_post(qp->rcq, &qp->ib, &cqe);
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
 		qp->rcq_solicited = true;
 	/* Likewise. */

@@ -232,7 +232,9 @@ struct kw_cq {
 };
 
 /* cq.c */
-void kw_cq_post(struct kw_cq *cq, const struct kiwarp_cqe *cqe);
+void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
+		const struct kiwarp_cqe *cqe);
+void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp);
 void kw_cq_notify(struct kw_cq *cq, bool solicited);
 
 /* mr.c */

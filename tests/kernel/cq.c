@@ -321,10 +321,16 @@ static void kt_drop(struct ib_cq *cq, void *ctx)
 
 static void kt_free_raw(struct kt_link *l)
 {
+	struct ib_wc wc;
+
 	/* Its queue is dead: a drain would wait for ever. */
 	rdma_disconnect(l->b.id);
+	kt_equal(ib_poll_cq(l->b.rcq, 1, &wc), 1, "an entry is polled");
+	kt_fact(wc.qp == l->b.qp, "it is of b");
 	rdma_destroy_qp(l->b.id);
 	l->b.qp = NULL;
+	kt_equal(ib_poll_cq(l->b.rcq, 1, &wc), 0,
+		 "entries after their queue pair was destroyed");
 	kt_close(l);
 }
 
