@@ -114,9 +114,9 @@ def _disk(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
 
 DISKS = (
     _disk("nvme-read-4k-1", "random read 4 KiB, depth 1", "IOPS",
-          Disk("randread", "4k", 1, 3000, "iops"), quick=True, smoke=True),
+          Disk("randread", "4k", 1, 12000, "iops"), quick=True, smoke=True),
     _disk("nvme-read-4k-8", "random read 4 KiB, depth 8", "IOPS",
-          Disk("randread", "4k", 8, 3000, "iops"), quick=True),
+          Disk("randread", "4k", 8, 12000, "iops"), quick=True),
     _disk("nvme-read-128k", "read 128 KiB, depth 4", "MB/s",
           Disk("read", "128k", 4, 1000, "bw_bytes"), quick=True),
     _disk("nvme-write-128k", "write 128 KiB, depth 4", "MB/s",
