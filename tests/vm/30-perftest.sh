@@ -91,35 +91,43 @@ latency() {
 	esac
 }
 
-# How many packets have come that carry nothing but an acknowledgment.
-bare_acks() {
+# How many TCP segments have come, one for all that came in one socket buffer.
+segments_in() {
 	# shellcheck disable=SC2016
-	in_ns a awk '$1 == "TcpExt:" {
+	in_ns a awk '$1 == "Tcp:" {
 		if (at) print $at
-		for (i = 2; i <= NF; i++) if ($i == "TCPPureAcks") at = i
-	}' /proc/net/netstat
+		for (i = 2; i <= NF; i++) if ($i == "InSegs") at = i
+	}' /proc/net/snmp
 }
 
-# With the peer's answer comes its acknowledgment of a message of three segments, unless TCP is to
-# have its way (ack_segments 0). What a connection begins and ends with does not matter.
-acknowledgments() {
-	local segments dev before
-	declare -A acks
-	for segments in 0 4; do
-		for dev in da db; do
-			echo $segments >"/sys/class/infiniband/$dev/settings/ack_segments"
-		done
-		before=$(bare_acks)
-		perf "ib_send_lat, 4 KiB, ack_segments $segments" 1 ib_send_lat -e -s 4096 -n 300
-		acks[$segments]=$(($(bare_acks) - before))
+# segments WHAT SEGMENTS: sets seen to how many come in a ping-pong of messages of three segments.
+segments() {
+	local dev before
+	for dev in da db; do
+		echo "$2" >"/sys/class/infiniband/$dev/settings/ack_segments"
 	done
-	check "messages that are answered are acknowledged with the answer" \
-		few_acks "${acks[0]}" "${acks[4]}"
+	before=$(segments_in)
+	perf "ib_send_lat, 4 KiB, ack_segments $2, $1" 1 ib_send_lat -e -s 4096 -n 300
+	seen=$(($(segments_in) - before))
 }
 
-few_acks() {
-	echo "$1 acknowledgments by themselves, $2 with ack_segments 4"
-	[ "$1" -ge 60 ] && [ $(($2 * 3)) -le "$1" ]
+# With the peer's answer comes its acknowledgment, unless TCP is to have its way (ack_segments 0).
+# Where this machine is so busy that most answers take longer than a tick there is no difference:
+# then once more.
+acknowledgments() {
+	local try off
+	for try in 1 2 3; do
+		segments "try $try" 0
+		off=$seen
+		segments "try $try" 4
+		[ $((off - seen)) -lt 100 ] || break
+	done
+	check "messages that are answered are acknowledged with the answer" fewer "$off" "$seen"
+}
+
+fewer() {
+	echo "$1 segments came, $2 with ack_segments 4"
+	[ $(($1 - $2)) -ge 100 ]
 }
 
 setup_pair
