@@ -42,7 +42,10 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--report", default="", metavar="JSON", help="the report of an earlier run again")
     add("--document", nargs="?", const="-", default="", metavar="JSON",
         help="its tables into Documentation/performance")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.document == "-" and not args.profile:
+        parser.error("--document wants the JSON of a run, or --profile")
+    return args
 
 
 class Progress:
