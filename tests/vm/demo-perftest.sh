@@ -24,14 +24,12 @@ count_for() {
 
 # bandwidth PROGRAM SIZE: sets rate to the average in MB/s.
 bandwidth() {
-	local n args try
+	local n try
 	n=$(count_for "$2")
 	for try in 1 2 3; do
-		port=$((port + 1))
-		args=("$1" -R -F -p "$port" -s "$2" -n "$n" -t $((n < 64 ? n : 64)))
 		rate=FAILED
-		pair "$1 $2, try $try" "$port" a b "${args[@]}" -- "${args[@]}" 10.1.0.1 >/dev/null ||
-			break
+		pair_perftest "$1 $2, try $try" a b 10.1.0.1 "$1" -s "$2" -n "$n" \
+			-t $((n < 64 ? n : 64)) >/dev/null || break
 		rate=$(awk -v s="$2" '$1 == s && NF >= 5 {print $4}' "$log")
 		# perftest measures the clock's rate first, and prints 0.00 when an emulated CPU
 		# that had to wait spoiled that.

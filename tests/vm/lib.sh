@@ -222,7 +222,7 @@ pair_perftest() {
 	local what=$1 server_ns=$2 client_ns=$3 address=$4 try
 	shift 4
 	echo 0 >/proc/sys/debug/exception-trace
-	for try in 1 2 3; do
+	for try in 1 2 3 4 5; do
 		port=$((port + 1))
 		pair_run "$what" $port "$server_ns" "$client_ns" "$@" -R -F -p $port -- \
 			"$@" -R -F -p $port "$address" && break
