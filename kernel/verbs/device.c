@@ -157,7 +157,7 @@ static const struct ib_device_ops kw_device_ops = {
 
 /*
  * Both arrays are set up by the same inline function, so that lockdep takes
- * their locks for one: @qps is looked up in softirq, @mems is not.
+ * their locks for one: @qps is looked up with interrupts off, @mems is not.
  */
 static struct lock_class_key kw_qps_lock_key;
 
@@ -202,7 +202,7 @@ int kw_device_create(const char *name, struct net_device *netdev)
 
 	dev->netdev = netdev;
 	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1);
-	/* Kernel consumers poll, and so look up, from any context. */
+	/* iw_cm looks queue pairs up under a lock that turns interrupts off. */
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
