@@ -465,7 +465,6 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 rcv_nxt;
 	u32 rcv_wup;
-	u16 advmss;
 	u32 snd_una;		/* what is sent is acknowledged at once */
 	u32 mss_cache;
 	int nonagle;
@@ -473,7 +472,6 @@ struct tcp_sock {
 
 #define tcp_sk(sk) ((struct tcp_sock *)(sk))
 #define inet_csk(sk) (&tcp_sk(sk)->csk)
-#define unlikely(x) (x)
 #define sock_set_flag(sk, flag) ((sk)->sk_flags |= 1UL << (flag))
 #define sock_flag(sk, flag) (!!((sk)->sk_flags & 1UL << (flag)))
 #define sk_rmem_alloc_get(sk) ((sk)->sk_rmem_alloc)
