@@ -43,7 +43,7 @@ def ask(env, octets, cut="whole"):
 def connecting(env, cut="whole", **options):
     """Kiwarp begins to connect; nothing has been read from it."""
     link = env._new(None, "initiator")
-    env.subject.do("prepare", link.name, env.own_address, env.listener.port)
+    env.prepare(link)
     env.receive(link)
     env.receive(link)
     same("rdma_connect", "0", env.subject.connect(link.name, **options))

@@ -73,7 +73,7 @@ class Env:
         self.subject = subject
         self.device = device
         self.address, self.port = address, port
-        self.listener = peers.Listener(own_address)
+        self.listener = None
         self.own_address = own_address
         self.serial = 0
         self.links = []
@@ -212,10 +212,15 @@ class Env:
 
     def start_initiator(self, link, cut="whole", receives=0, **options):
         """Kiwarp begins to connect: link gets its peer and the request frame."""
-        self.subject.do("prepare", link.name, self.own_address, self.listener.port)
+        self.prepare(link)
         self._post_receives(link, receives)
         same("rdma_connect", "0", self.subject.connect(link.name, **options))
         self.accept_initiator(link, cut)
+
+    def prepare(self, link):
+        """Kiwarp's end of a connection to a listener of its own."""
+        self.listener = peers.Listener(self.own_address)
+        self.subject.do("prepare", link.name, self.own_address, self.listener.port)
 
     def accept_initiator(self, link, cut="whole"):
         link.peer = self.listener.accept(cut=cut, seed=self.serial)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """A peer over a plain TCP socket: start-up, FPDUs, and every way to cut the octets."""
+import itertools
 import random
 import socket
 import time
@@ -7,6 +8,9 @@ import time
 import wire
 
 PATIENCE = 40.0
+# Every connection has a port here that no other had: of two with the same ports Wireshark mixes up
+# what it knows. They are below those that the kernel gives away.
+ports = itertools.count(20000)
 
 
 class Closed(Exception):
@@ -155,13 +159,14 @@ def connect(address, port, window=None, **kwargs):
     if window:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
     sock.settimeout(PATIENCE)
+    sock.bind(("", next(ports)))
     sock.connect((address, port))
     return Peer(sock, **kwargs)
 
 
 class Listener:
     def __init__(self, address):
-        self.sock = socket.create_server((address, 0))
+        self.sock = socket.create_server((address, next(ports)))
         self.sock.settimeout(PATIENCE)
         self.port = self.sock.getsockname()[1]
 

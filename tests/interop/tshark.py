@@ -13,6 +13,8 @@ from wire import RDMAP, Error
 
 # The ULPs' dissectors guess, and call malformed what is not theirs.
 QUIET = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"]
+# One port of hundreds is another protocol's, by whose dissector Wireshark would read it.
+NOT_BY_PORT = ["-o", "tcp.try_heuristic_first:TRUE"]
 # A segment may be captured behind a later one where it was sent by another CPU.
 REORDER = ["-o", "tcp.reassemble_out_of_order:TRUE"]
 KIWARPS = "iwarp_rdma.terminate && ip.src == 10.1.0.1"
@@ -34,7 +36,7 @@ TAGGED_QUOTE = 18 + 4 + 2 + 14
 def frames(capture):
     """Of each frame with a Terminate: ports and error, the ULPDU's length, what is wrong."""
     groups = PORTS, LAYER, TYPES, CODES, LENGTH, WRONG
-    command = ["tshark", "-r", capture, *QUIET, *REORDER, "-Y", KIWARPS, "-T", "fields"]
+    command = ["tshark", "-r", capture, *QUIET, *NOT_BY_PORT, *REORDER, "-Y", KIWARPS, "-T", "fields"]
     for group in groups:
         for field in group:
             command += ["-e", field]
@@ -65,6 +67,9 @@ def main():
         want = Counter({t: n for t, n in wanted.items() if t[2:] == error})
         got = Counter({t: n for t, n in read.items() if t[2:] == error})
         fact(f"{Error(*error)}: {got.total()} read, {want.total()} sent", want == got)
+        for what, terminates in (("not read", want - got), ("not sent", got - want)):
+            for source, sink, *_ in terminates.elements():
+                print(f"# {what}: from port {source} to {sink}")
     cut = [t for t, length, _ in found if t[2:4] == (RDMAP, 2) and length == TAGGED_QUOTE]
     malformed = [t for t, _, wrong in found if wrong]
     what = f"{len(malformed)} of {len(found)} Terminates malformed, {len(cut)} read as untagged"

@@ -10,8 +10,8 @@
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 badinput=$TOP/build/host/tests/vm/kiwarp-badinput
-# The ULPs' dissectors guess, and call malformed what is not theirs.
-quiet=(--disable-protocol rpcordma --disable-protocol smb_direct)
+# The ULPs' dissectors guess, and call malformed what is not theirs; a port may be another protocol's.
+quiet=(--disable-protocol rpcordma --disable-protocol smb_direct -o tcp.try_heuristic_first:TRUE)
 PATIENCE=240
 
 # What the interface sends is what a wire would carry: the stack cuts segments before the tap.

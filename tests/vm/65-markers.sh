@@ -132,13 +132,13 @@ mixed_traffic() {
 wireshark() { # DA DB MESSAGES
 	local name="wireshark $1$2" text=/dev/shm/text fields=/dev/shm/fields fpdus good
 	local beginning='iwarp_mpa.ulpdulength && tcp.seq < 60000'
+	local quiet=(--disable-protocol rpcordma --disable-protocol smb_direct
+		-o tcp.try_heuristic_first:TRUE)
 	markers "$1" "$2"
 	check "nothing is sent by the clock" ask da p2p 0 && ask db p2p 0
 	capture "pingpong$1$2" perftest ib_send_lat -e -s 20000 -n "$3"
-	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
-		-Y "$beginning" -O iwarp_mpa >$text 2>/dev/null
-	tshark -r "$pcap" --disable-protocol rpcordma --disable-protocol smb_direct \
-		-Y "$beginning" -T fields -E separator=';' -e tcp.stream -e tcp.srcport \
+	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -O iwarp_mpa >$text 2>/dev/null
+	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -T fields -E separator=';' -e tcp.stream -e tcp.srcport \
 		-e tcp.seq -e iwarp_mpa.ulpdulength -e iwarp_mpa.marker_fpduptr >$fields 2>/dev/null
 	fpdus=$(awk -F';' '{n += split($4, x, ",")} END {print n + 0}' $fields)
 	good=$(grep -c 'Good CRC32' $text)
