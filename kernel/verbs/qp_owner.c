@@ -14,11 +14,24 @@ static struct kw_qp *kw_stream_qp(struct kw_stream *s)
 	return container_of(s, struct kw_qp, stream);
 }
 
-/* Copy out of shared memory so that the compiler can not look twice. */
-static void kw_read_shared(void *dst, const void *src, size_t len)
+/*
+ * Copy out of shared memory so that the compiler can not look twice. Inline:
+ * lengths that are constants become a few moves.
+ */
+static __always_inline void kw_read_shared(void *dst, const void *src, size_t len)
 {
 	memcpy(dst, src, len);
 	barrier();
+}
+
+/* There is one, mostly, which a call of memcpy() would cost more than. */
+static void kw_read_sges(struct kiwarp_sge *dst, const void *shared, u32 n)
+{
+	const struct kiwarp_sge *src = shared;
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		kw_read_shared(&dst[i], &src[i], sizeof(dst[i]));
 }
 
 static u16 kw_wqe_sum(struct kw_wqe *w)
@@ -49,7 +62,7 @@ static u16 kw_wqe_read_sges(struct kw_qp *qp, const struct kiwarp_sqe *shared,
 	if (sqe->num_sge > qp->cap.max_send_sge)
 		return IB_WC_LOC_QP_OP_ERR;
 	w->num_sge = sqe->num_sge;
-	kw_read_shared(w->sge, shared + 1, sizeof(w->sge[0]) * w->num_sge);
+	kw_read_sges(w->sge, shared + 1, w->num_sge);
 	return kw_wqe_sum(w);
 }
 
@@ -254,7 +267,7 @@ static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
 	if (r->num_sge > qp->cap.max_recv_sge)
 		return -EINVAL;
 	r->sge = qp->recv_sge;
-	kw_read_shared(r->sge, shared + 1, sizeof(r->sge[0]) * r->num_sge);
+	kw_read_sges(r->sge, shared + 1, r->num_sge);
 	for (i = 0; i < r->num_sge; i++)
 		r->len += r->sge[i].length;
 	return 0;

@@ -36,6 +36,7 @@ void kw_copy(void *dst, const void *src, size_t n)
 	const u8 *from = (const u8 *)src;
 	u8 *to = (u8 *)dst;
 	u64 octets;
+	u32 half;
 
 	for (; n >= KW_COPY_BLOCK; n -= KW_COPY_BLOCK) {
 		kw_copy_half(to, from);
@@ -55,6 +56,12 @@ void kw_copy(void *dst, const void *src, size_t n)
 		to += 8;
 		from += 8;
 	}
-	while (n--)
+	if (n & 4) {
+		memcpy(&half, from, 4);
+		memcpy(to, &half, 4);
+		to += 4;
+		from += 4;
+	}
+	for (n &= 3; n; n--)
 		*to++ = *from++;
 }
