@@ -98,7 +98,9 @@ static struct ib_mr *kw_mr_publish(struct kw_device *dev, struct kw_mr *mr)
  */
 struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access)
 {
+	struct kw_pd *pd = container_of(ibpd, struct kw_pd, ib);
 	struct kw_mr *mr;
+	struct ib_mr *ibmr;
 
 	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return ERR_PTR(-EOPNOTSUPP);
@@ -108,7 +110,11 @@ struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access)
 
 	mr->mem.len = U64_MAX;
 	mr->mem.valid = true;
-	return kw_mr_publish(kw_dev(ibpd->device), mr);
+	ibmr = kw_mr_publish(kw_dev(ibpd->device), mr);
+	if (!IS_ERR(ibmr))
+		/* Pairs with kw_own_mem(). */
+		smp_store_release(&pd->local, &mr->mem);
+	return ibmr;
 }
 
 static u32 kw_umem_count(struct ib_umem *umem)
@@ -223,10 +229,13 @@ free:
  */
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
+	struct kw_pd *pd = container_of(ibmr->pd, struct kw_pd, ib);
 	struct kw_device *dev = kw_dev(ibmr->device);
 	struct kw_mr *mr = kw_mr(ibmr);
 
 	WRITE_ONCE(mr->mem.valid, false);
+	if (pd->local == &mr->mem)
+		WRITE_ONCE(pd->local, NULL);
 	xa_erase(&dev->mems, kw_stag_index(mr->mem.stag));
 	synchronize_srcu_expedited(&dev->mem_srcu);
 	kw_mr_free(dev, mr);

@@ -325,7 +325,15 @@ void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
  */
 struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
 {
-	return kw_mem_lookup(kw_stream_qp(s)->dev, stag);
+	struct kw_qp *qp = kw_stream_qp(s);
+	struct kw_pd *pd = container_of(qp->ib.pd, struct kw_pd, ib);
+	struct kw_mem *local;
+
+	/* Pairs with kw_get_dma_mr(). */
+	local = smp_load_acquire(&pd->local);
+	if (local && local->stag == stag)
+		return local;
+	return kw_mem_lookup(qp->dev, stag);
 }
 
 /**

@@ -130,8 +130,15 @@ struct kw_ucontext {
 	struct ib_ucontext ib;
 };
 
+/**
+ * struct kw_pd - protection domain
+ * @ib: the RDMA core's part
+ * @local: a kernel consumer's local_dma_lkey, which its work requests name more
+ *	often than all else; or NULL. Read as a region that was looked up is.
+ */
 struct kw_pd {
 	struct ib_pd ib;
+	struct kw_mem *local;
 };
 
 /**

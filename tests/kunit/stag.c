@@ -213,10 +213,14 @@ static void kt_test_invalidate(struct kunit *test)
 	all = kw_get_dma_mr(&d->pd.ib, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, all);
 	all->device = &d->dev.ib;
+	all->pd = &d->pd.ib;
+	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &kw_mr(all)->mem);
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			kw_mem_invalidate(&d->dev, &d->pd, all->lkey, false));
-	kw_dereg_mr(all, NULL);
 	kw_dereg_mr(local, NULL);
+	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &kw_mr(all)->mem);
+	kw_dereg_mr(all, NULL);
+	KUNIT_EXPECT_NULL(test, d->pd.local);
 	kw_dereg_mr(remote, NULL);
 }
 
@@ -317,6 +321,7 @@ static void kt_test_user_memory(struct kunit *test)
 	mr = kw_reg_user_mr(&d->pd.ib, from, len, 0xabc000, KT_RIGHTS, NULL);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	mr->device = &d->dev.ib;
+	mr->pd = &d->pd.ib;
 	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.base, 0xabc000);
 	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.len, len);
 	for (off = 0; off < len; off++)
