@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # Devices over every kind of interface; what is refused, and how; how a port follows its
 # interface; unloading.

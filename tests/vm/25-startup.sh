@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # Settings, and what MPA start-up makes of them: revisions, CRC, ready-to-receive messages,
 # depths, private data, time-outs. A capture shows what was said on the wire. Kiwarp on both

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
 # events, sizes from 2 octets to 8 MiB, both directions, 1 and 16 queue pairs.
@@ -65,8 +66,8 @@ bandwidth() {
 	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
 	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
 	send)
-		send_sizes "" 2
-		send_sizes ", both directions" 7 -b
+		send_sizes "" 4
+		send_sizes ", both directions" 11 -b
 		;;
 	esac
 }
@@ -78,7 +79,7 @@ bandwidth_events() {
 	perf "$bw, events" 1 "$bw" -e -s 65536 -n 101
 	perf "$bw, events, both directions" 1 "$bw" -e -b -s 65536 $(whole 101)
 	perf "$bw, events, 16 queue pairs" 1 "$bw" -e -q 16 -s 16384 $(whole 41)
-	[ "$verb" != send ] || send_sizes ", events" 7 -e
+	[ "$verb" != send ] || send_sizes ", events" 11 -e
 }
 
 latency() {

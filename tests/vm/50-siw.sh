@@ -63,7 +63,7 @@ one_way() { # WHO SERVER_NS CLIENT_NS
 # Not -a, and -b not without -Q: see 30-perftest.sh.
 sizes() { # WHO SERVER_NS CLIENT_NS
 	local size verb n
-	for size in 2 1024 1048576; do
+	for size in 2 1048576; do
 		n=$((size < 1048576 ? 11 : 5))
 		for verb in write read send; do
 			perf "$1" "$2" "$3" ib_${verb}_bw -s $size -n $n

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # A peer of another make, in Python over plain TCP: every message that is right, every message that
 # is wrong, octets cut anywhere; the Terminate that comes back, the memory, the counters. And every

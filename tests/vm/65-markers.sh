@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # Markers: both ways and one way, with every kind of traffic, every size, split anywhere; and
 # their place in the stream and their pointers as Wireshark's dissector reads them.

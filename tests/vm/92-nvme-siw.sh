@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
 #
 # NVMe over Fabrics between Kiwarp and the in-tree siw, each as target and as host.
 # SIW_KO names siw as shipped, SIW_CRC_KO the one that asks for the CRC.
