@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 import platform
 import subprocess
+import threading
 import time
 from pathlib import Path
+from typing import Callable
 
 from . import contention, profile, report
 from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_here,
@@ -38,6 +40,8 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
         "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
         help="which locks connections wait for, with so many CPUs [2,4]")
+    add("--resume", action="store_true", help="measure what an earlier run of this revision, which "
+        "was ended, left out")
     add("--list", action="store_true", help="the rows")
     add("--report", default="", metavar="JSON", help="the report of an earlier run again")
     add("--document", nargs="?", const="-", default="", metavar="JSON",
@@ -49,27 +53,46 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
 
 
 class Progress:
-    """A line for each measurement, as it ends."""
+    """A line for each measurement, as it ends; and now and then all of them on the disk."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.begun = self.last = time.monotonic()
+    SAVE_EVERY = 20
+
+    def __init__(self, total: int, save: Callable[[], None]) -> None:
+        self.total, self.save = total, save
+        self.begun = self.saved = time.monotonic()
+        self.last: dict[str, float] = {}
 
     def show(self, done: int, job: Job, result: Result, value: float | None) -> None:
         now = time.monotonic()
-        took = now - self.last
+        # Of those that run side by side the time since that thread's last.
+        lane = threading.current_thread().name
+        took = now - self.last.get(lane, max(self.last.values(), default=self.begun))
         result.seconds += round(took, 1)
-        self.last = now
+        self.last[lane] = now
         figure = result.missing if value is None else f"{report.number(value)} {job.row.unit}"
         say(f"[{done:3}/{self.total} {now - self.begun:5.0f} s] {job.bench} {job.mtu:5} "
             f"{job.row.name:24} {job.variant:13} {figure} ({took:.1f} s)")
+        if now - self.saved > self.SAVE_EVERY:
+            self.saved = now
+            self.save()
 
 
-def measure(bench: Bench, todo: list[Job], results: Results, extra: dict, out: Path) -> bool:
+def measure(bench: Bench, todo: list[Job], results: Results, extra: dict, out: Path,
+            save: Callable[[], None] = lambda: None) -> bool:
     """Adds to results; False if a machine had something to complain of."""
     say(f"{bench.name} bench: {len(todo)} measurements")
-    runner = Runner(bench, out / bench.name, extra)
-    results.results += runner.run(todo, Progress(len(todo)).show)
+    runner = Runner(bench, out / bench.name, extra, lanes=bench.lanes,
+                    known=[r for r in results.results if r.bench == bench.name])
+    others = [r for r in results.results if r.bench != bench.name]
+
+    def so_far() -> None:
+        results.results = [*others, *runner.results.values()]
+        save()
+
+    try:
+        runner.run(todo, Progress(len(todo), so_far).show)
+    finally:
+        so_far()
     for complaint in runner.complaints:
         say(complaint)
     return not runner.complaints
@@ -98,9 +121,15 @@ def tap(results: Results) -> str:
     return "\n".join(lines + [f"1..{len(lines)}"])
 
 
-def keep(results: Results, name: str, text: str) -> None:
+def save(results: Results, name: str) -> None:
+    """All at once, or a run that is ended meanwhile takes the one before with it."""
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}.json").write_text(results.dump())
+    (OUT / f"{name}.json.new").write_text(results.dump())
+    (OUT / f"{name}.json.new").replace(OUT / f"{name}.json")
+
+
+def keep(results: Results, name: str, text: str) -> None:
+    save(results, name)
     (OUT / f"{name}.md").write_text(text)
     (OUT / f"{name}.html").write_text(report.html(results, text))
     print(tap(results) if name == "smoke" else text)
@@ -124,6 +153,17 @@ def compare(args: argparse.Namespace) -> int:
     return 0 if well and not worse else 1
 
 
+def resumed(kind: str, measured: str) -> Results:
+    """What a run of this revision has measured already."""
+    path = OUT / f"{kind}.json"
+    if not path.exists():
+        return Results()
+    results = Results.load(path.read_text())
+    if results.meta["revision"] != measured or measured.endswith("changes"):
+        raise Failed(f"{path} is of {results.meta['revision']}, and this tree {measured}: no --resume")
+    return results
+
+
 def run(args: argparse.Namespace) -> int:
     begun, measured = time.time(), revision()
     kind = "smoke" if args.smoke else "quick" if args.quick else "full"
@@ -137,15 +177,23 @@ def run(args: argparse.Namespace) -> int:
 
     mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500] if small else [1500, 9000, 65536]
     build_here(BUILD)
-    results, well = Results(), True
+    results = resumed(kind, measured) if args.resume else Results()
+    well = True
+    begun -= float(str(results.meta.get("duration", "0")).split()[0])
+
+    def save_so_far() -> None:
+        results.meta = meta(kind, measured, begun)
+        save(results, kind)
+
     for name in [args.bench] if args.bench else ["cost"] if small else ["cost", "native"]:
         native = name == "native"
         factor = SMOKE_FACTOR if args.smoke else NATIVE_FACTOR if native else 1.0
         rounds = args.rounds if native and not args.smoke else 1
-        todo = jobs(rows, name, mtus, variants, rounds, factor)
+        todo = [job for job in jobs(rows, name, mtus, variants, rounds, factor)
+                if job.round >= results.samples(name, job.row.name, job.mtu, job.variant)]
         if todo:
             bench = NativeBench(BUILD) if native else CostBench(BUILD)
-            well = measure(bench, todo, results, {}, OUT / kind) and well
+            well = measure(bench, todo, results, {}, OUT / kind, save_so_far) and well
     if not results.results:
         raise Failed("no row matches (--list shows them)")
     results.meta = meta(kind, measured, begun)

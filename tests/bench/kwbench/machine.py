@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Iterable, Iterator
 
@@ -70,6 +72,8 @@ class CostBench:
     """A guest whose one CPU's clock counts instructions."""
 
     name = "cost"
+    # Its clock does not notice what else this machine does.
+    lanes = os.cpu_count() or 1
 
     def __init__(self, build: Path) -> None:
         self.build = build
@@ -93,6 +97,7 @@ class NativeBench:
     """User-Mode Linux: a kernel that is a process, at the speed of this machine."""
 
     name = "native"
+    lanes = 1
 
     def __init__(self, build: Path) -> None:
         self.build = build / "bench" / "uml"
@@ -146,71 +151,128 @@ def why(text: str) -> str:
     return (telling or said or ["it said nothing"])[-1][:160]
 
 
-class Runner:
-    """Does jobs in as many boots as it takes, and keeps their results."""
+Show = Callable[[int, Job, Result, float | None], None]
+Todo = list[tuple[int, Job]]
 
-    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], prologue: str = "") -> None:
+
+def share(todo: Todo, lanes: int) -> list[Todo]:
+    """Cut into so many parts, or fewer, that take about as long; what one device does stays together."""
+    blocks: dict[tuple[object, ...], Todo] = {}
+    for index, job in todo:
+        blocks.setdefault((job.mtu, job.row.disk, job.variant, job.round), []).append((index, job))
+    parts: list[Todo] = [[] for _ in range(lanes)]
+    for block in sorted(blocks.values(), key=len, reverse=True):
+        min(parts, key=len).extend(block)
+    return [sorted(part, key=lambda each: each[0]) for part in parts if part]
+
+
+class Runner:
+    """Does jobs in as many boots as it takes, and keeps their results with those there are already."""
+
+    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], prologue: str = "",
+                 lanes: int = 1, known: Iterable[Result] = ()) -> None:
         self.bench, self.out, self.extra, self.prologue = bench, out, extra, prologue
-        self.results: dict[tuple[str, int, str], Result] = {}
+        self.lanes = lanes
+        self.results = {(r.row, r.mtu, r.variant): r for r in known}
         self.complaints: list[str] = []
         self.done = 0
+        self.lock = threading.Lock()
+        self.show: Show = lambda *_: None
+
+    def run(self, jobs: list[Job], show: Show) -> list[Result]:
+        builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
+        self.show = show
+        for job in jobs:
+            self.results.setdefault((job.row.name, job.mtu, job.variant),
+                                    Result(self.bench.name, job.row.name, job.mtu, job.variant)).missing = ""
+        # What fits a small machine is to be shown in one.
+        for memory in sorted({job.row.memory for job in jobs}):
+            todo = [(i, job) for i, job in enumerate(jobs) if job.row.memory == memory]
+            self._side_by_side(memory, share(todo, self.lanes), builds)
+        return list(self.results.values())
+
+    def _side_by_side(self, memory: int, parts: list[Todo], builds: dict[str, Build]) -> None:
+        names = [self.out, *(self.out.with_name(f"{self.out.name}-{n}") for n in range(2, self.lanes + 1))]
+        lanes = [Lane(self, out) for out, _ in zip(names, parts)]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            running = [pool.submit(lane.run, memory, part, builds) for lane, part in zip(lanes, parts)]
+            try:
+                for each in running:
+                    each.result()
+            except BaseException:
+                for lane in lanes:
+                    lane.stop()
+                raise
+
+    def complain(self, text: str) -> None:
+        with self.lock:
+            self.complaints.append(text)
+
+    def missing(self, job: Job, reason: str) -> None:
+        with self.lock:
+            result = self.results[job.row.name, job.mtu, job.variant]
+            result.missing = reason
+            self.done += 1
+            self.show(self.done, job, result, None)
+
+    def measured(self, job: Job, value: float) -> None:
+        with self.lock:
+            result = self.results[job.row.name, job.mtu, job.variant]
+            result.samples.append(value)
+            self.done += 1
+            self.show(self.done, job, result, value)
+
+
+class Lane:
+    """One machine after the other, until a runner's jobs, or its part of them, are done."""
+
+    def __init__(self, runner: Runner, out: Path) -> None:
+        self.runner, self.out = runner, out
+        self.process: subprocess.Popen[bytes] | None = None
+        self.stopped = False
         self.gave_up = False  # the guest ended, and wants another boot for the rest
         self.idle_boots = 0
 
-    def run(self, jobs: list[Job], show: Callable[[int, Job, Result, float | None], None]) -> list[Result]:
-        builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
-        for job in jobs:
-            self.results.setdefault((job.row.name, job.mtu, job.variant),
-                                    Result(self.bench.name, job.row.name, job.mtu, job.variant))
-        # What fits a small machine is to be shown in one.
-        for memory in sorted({job.row.memory for job in jobs}):
-            self._run(memory, [(i, job) for i, job in enumerate(jobs) if job.row.memory == memory],
-                      builds, show)
-        return list(self.results.values())
+    def stop(self) -> None:
+        self.stopped = True
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
 
-    def _run(self, memory: int, todo: list[tuple[int, Job]], builds: dict[str, Build],
-             show: Callable[..., None]) -> None:
-        while todo:
-            left = self._boot(memory, todo, builds, show)
-            if left and not self.gave_up:
+    def run(self, memory: int, todo: Todo, builds: dict[str, Build]) -> None:
+        while todo and not self.stopped:
+            left = self._boot(memory, todo, builds)
+            if left and not self.gave_up and not self.stopped:
                 # What was being done when the machine died is to blame; the rest gets another.
-                self._missing(left.pop(0)[1], "the machine died or timed out", show)
+                self.runner.missing(left.pop(0)[1], "the machine died or timed out")
             todo = left
 
-    def _missing(self, job: Job, reason: str, show: Callable[..., None]) -> None:
-        result = self.results[job.row.name, job.mtu, job.variant]
-        result.missing = reason
-        self.done += 1
-        show(self.done, job, result, None)
-
-    def _boot(self, memory: int, todo: list[tuple[int, Job]], builds: dict[str, Build],
-              show: Callable[..., None]) -> list[tuple[int, Job]]:
+    def _boot(self, memory: int, todo: Todo, builds: dict[str, Build]) -> Todo:
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
-        (self.out / "plan").write_text(self.prologue + script(todo, builds))
+        (self.out / "plan").write_text(self.runner.prologue + script(todo, builds))
         waiting = dict(todo)
         with (self.out / "machine.log").open("wb") as log:
-            process = subprocess.Popen(self.bench.command(self.out, memory),
+            process = subprocess.Popen(self.runner.bench.command(self.out, memory),
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = process
             try:
-                finished = self._listen(process, waiting, show)
+                finished = self._listen(process, waiting)
             finally:
                 if process.poll() is None:
                     process.terminate()
                     process.wait()
         if process.returncode == 126:
-            self.complaints.append((self.out / "machine.log").read_text(errors="replace"))
+            self.runner.complain((self.out / "machine.log").read_text(errors="replace"))
         if finished or not waiting:
             for job in waiting.values():
-                self._missing(job, "the guest left it out", show)
+                self.runner.missing(job, "the guest left it out")
             return []
         self.idle_boots = self.idle_boots + 1 if len(waiting) == len(todo) else 0
-        if self.idle_boots == 2:
+        if self.idle_boots == 2 and not self.stopped:
             raise Failed(f"two machines measured nothing: see {self.out}")
         return list(waiting.items())
 
-    def _listen(self, process: subprocess.Popen[bytes], waiting: dict[int, Job],
-                show: Callable[..., None]) -> bool:
+    def _listen(self, process: subprocess.Popen[bytes], waiting: dict[int, Job]) -> bool:
         finished = self.gave_up = False
         for line in follow(process, self.out / "script.log"):
             words = line.split(maxsplit=3)
@@ -224,18 +286,15 @@ class Runner:
             if job is None:
                 continue
             if words[0] == "missing":
-                self._missing(job, " ".join(words[2:]), show)
+                self.runner.missing(job, " ".join(words[2:]))
             else:
-                self._take(int(words[1]), job, int(words[2]), show)
+                self._take(int(words[1]), job, int(words[2]))
         return finished
 
-    def _take(self, index: int, job: Job, code: int, show: Callable[..., None]) -> None:
-        result = self.results[job.row.name, job.mtu, job.variant]
+    def _take(self, index: int, job: Job, code: int) -> None:
         text = (self.out / "run" / f"{index}.out").read_text(errors="replace")
         value = job.tool.value(text) if code == 0 else None
         if value is None:
-            self._missing(job, f"exit code {code}: {why(text)}", show)
-            return
-        result.samples.append(value)
-        self.done += 1
-        show(self.done, job, result, value)
+            self.runner.missing(job, f"exit code {code}: {why(text)}")
+        else:
+            self.runner.measured(job, value)

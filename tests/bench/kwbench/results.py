@@ -46,6 +46,11 @@ class Results:
                 return r
         return None
 
+    def samples(self, bench: str, row: str, mtu: int, variant: str) -> int:
+        """How often it was measured."""
+        found = self.find(bench, row, mtu, variant)
+        return len(found.samples) if found else 0
+
     def value(self, bench: str, row: str, mtu: int, variant: str) -> float | None:
         found = self.find(bench, row, mtu, variant)
         if variant == "tcp" and BY_NAME[row].plain_row:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The arithmetic of reports and comparisons."""
 
+import tempfile
 import unittest
+from pathlib import Path
 
 from kwbench import contention, profile, report
+from kwbench.machine import Runner, share
 from kwbench.plan import Build, Job, jobs, script, select, usual_variants
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
 from kwbench.rows import BY_NAME, ROWS, VARIANTS
@@ -204,6 +207,73 @@ class Plans(unittest.TestCase):
         found: list[Job] = jobs([BY_NAME["send-64k"]], "native", [1500],
                                 lambda row: ("kiwarp", "siw"), rounds=2)
         self.assertEqual([j.variant for j in found], ["kiwarp", "siw", "kiwarp", "siw"])
+
+
+class Number:
+    """A tool that finds the figure which it is to find."""
+
+    def __init__(self, figure):
+        self.figure = figure
+
+    def script(self, index, _plain):
+        return f"one {index} {self.figure}"
+
+    def value(self, text):
+        return float(text)
+
+
+class Shell:
+    """A machine that does a plan without one: it dies at 13."""
+
+    name = "cost"
+
+    def builds(self, names, _extra):
+        return {name: Build("module") for name in names}
+
+    def command(self, out, _memory):
+        return ["bash", "-c", f"""
+            cd {out} && mkdir run && exec >script.log
+            use_net() {{ :; }}; use_device() {{ :; }}; leave_device() {{ :; }}
+            one() {{ [ "$2" != 13 ] || exit 1; echo "$2" >run/"$1".out; echo "done $1 0"; }}
+            . ./plan && echo finished"""]
+
+
+class Machines(unittest.TestCase):
+    FIGURES = {"tcp": 1, "kiwarp": 2, "kiwarp-nocrc": 3, "siw": 4, "siw-crc": 5}
+
+    def todo(self, figures):
+        return [Job("cost", BY_NAME[row], 1500, variant, Number(figure))
+                for variant, figure in figures.items() for row in ("send-64k", "read-64k")]
+
+    def run_all(self, figures, lanes, known=()):
+        with tempfile.TemporaryDirectory() as folder:
+            runner = Runner(Shell(), Path(folder) / "cost", {}, lanes=lanes, known=known)
+            found = runner.run(self.todo(figures), lambda *_: None)
+        return {(r.row, r.variant): r.missing or r.value for r in found}
+
+    def test_what_one_device_does_stays_together_and_nothing_is_lost(self):
+        todo = list(enumerate(self.todo(self.FIGURES)))
+        parts = share(todo, 2)
+        self.assertEqual(sorted(sum(parts, [])), todo)
+        self.assertEqual([len(part) for part in parts], [6, 4])
+        self.assertFalse({job.variant for _, job in parts[0]} & {job.variant for _, job in parts[1]})
+
+    def test_many_machines_find_what_one_finds(self):
+        wanted = {(row, v): float(n) for v, n in self.FIGURES.items() for row in ("send-64k", "read-64k")}
+        for lanes in (1, 2, 9):
+            self.assertEqual(self.run_all(self.FIGURES, lanes), wanted)
+
+    def test_what_kills_a_machine_is_missing_alone(self):
+        found = self.run_all({"kiwarp": 2, "siw": 13}, 1)
+        self.assertEqual(found["send-64k", "siw"], "the machine died or timed out")
+        self.assertEqual(found["read-64k", "kiwarp"], 2.0)
+
+    def test_figures_that_there_are_stay(self):
+        known = [Result("cost", "send-4k", 1500, "kiwarp", [7.0]),
+                 Result("cost", "send-64k", 1500, "tcp", [], "it hung")]
+        found = self.run_all({"tcp": 1}, 2, known)
+        self.assertEqual(found, {("send-4k", "kiwarp"): 7.0, ("send-64k", "tcp"): 1.0,
+                                 ("read-64k", "tcp"): 1.0})
 
 
 class Contention(unittest.TestCase):
