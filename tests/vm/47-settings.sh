@@ -46,8 +46,8 @@ both_sides() { # NAME=VALUE...
 	verifier "$*, both sides"
 }
 
-# both_ways NAME=VALUE...: at both sides; then at the client's alone, which sends to a usual one, and
-# so does the server. The other way round is the same by half: the verifier sends both ways.
+# both_ways NAME=VALUE...: at both sides; then at the client's alone. The verifier sends both ways, so
+# that a usual side meets it in either direction.
 both_ways() {
 	both_sides "$@"
 	check "$*, one side" put da "${defaults[@]}"
