@@ -127,6 +127,9 @@ DISKS = (
           Disk("write", "128k", 4, 1000, "bw_bytes", "pages"), quick=True),
 )
 
+# Of rdma-core 44's siw provider a process gets no more: the next fails, though the kernel gave it.
+SIW_QPS = 63
+
 SIZES = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
 
 
@@ -152,8 +155,9 @@ def _by_connections() -> tuple[Row, ...]:
         tool = Client("send", 65536, 960 // n, options=f"--connections {n} --depth 32 --receives 64")
         # What one connection moves, all together are to move, but for the measure's grain.
         targets = tuple(Target(v, 0.97, "same", "send-by-connections-1") for v in KIWARP)
+        variants = (*KIWARP, "siw-gso") if n <= SIW_QPS else KIWARP
         rows.append(Row(f"send-by-connections-{n}", f"send 64 KiB, {n} connections", "MiB/s", tool,
-                        group="connections", variants=(*KIWARP, "siw-gso"),
+                        group="connections", variants=variants,
                         targets=targets if n > 1 else (), mtus=(1500, 9000),
                         curve=("connections", n)))
     return tuple(rows)
@@ -182,9 +186,9 @@ def _by_idle() -> tuple[Row, ...]:
         tool = Client("idle", 64, 1, "memory", f"--idle {n - 1} {SETTLE}")
         rows.append(Row(f"idle-{n}-memory", f"memory of one of {n} idle connections, one end",
                         "octets", tool, tool, higher=False, group="idle",
-                        variants=("tcp", "kiwarp", "siw"), mtus=(1500,),
+                        variants=("tcp", "kiwarp"), mtus=(1500,),
                         targets=(Target("kiwarp", 1.0, plus=16384),)))
-    tool = Client("idle", 64, 1, "connect_us", f"--idle 199 {SETTLE}")
+    tool = Client("idle", 64, 1, "connect_us", f"--idle {SIW_QPS - 1} {SETTLE}")
     rows.append(Row("connect", "one connection made and ready", "us", tool, tool, higher=False,
                     group="idle", variants=("tcp", "kiwarp", "siw"), mtus=(1500,)))
     rows += _beside("idle", "idle connections", "--idle", (10, 1000, 10000), {})
