@@ -214,11 +214,15 @@ def document(path: str) -> int:
     results = Results.load(Path(path).read_text())
     to = TOP / "Documentation" / "performance"
     to.mkdir(exist_ok=True)
+    for old in to.glob("plot-*.svg"):
+        old.unlink()
+    links = []
+    for i, plot in enumerate(report.plots(results), 1):
+        (to / f"plot-{i}.svg").write_text(plot)
+        links.append(f"![{report.title(plot)}](plot-{i}.svg)\n")
     (to / "tables.md").write_text("# Measured\n\nWritten by `scripts/bench --document`; see "
                                   "[performance](../performance.md) for what it means.\n\n"
-                                  + report.markdown(results))
-    for i, plot in enumerate(report.plots(results)):
-        (to / f"plot-{i + 1}.svg").write_text(plot)
+                                  + report.markdown(results) + "\n## Plots\n\n" + "\n".join(links))
     return 0
 
 

@@ -127,6 +127,12 @@ def plots(results: Results) -> list[str]:
     return found
 
 
+def title(plot: str) -> str:
+    """What stands above it: its first text."""
+    found = re.search(r"<text[^>]*>([^<]*)</text>", plot)
+    return found[1] if found else "plot"
+
+
 def _html_of(text: str) -> str:
     """Of the Markdown that is written here: headings, tables, lists, lines."""
     out: list[str] = []
