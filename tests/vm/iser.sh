@@ -38,7 +38,11 @@ scsi_load_ends() {
 	errors=$(grep -c 'io_u error on file' "$fio_log")
 	own=$(dmesg | grep -c 'iscsi_iser_task_init: Failed to init task')
 	echo "fio saw $errors errors, $own commands failed in ib_iser"
-	[ "$errors" -le "$own" ]
+	if [ "$errors" = 0 ]; then
+		grep 'err= 0' "$fio_log"
+	else
+		[ "$errors" -le "$own" ] && grep 'err= 5' "$fio_log"
+	fi
 }
 
 scsi_flows() { grows ios_done "$(scsi_disk)"; }
