@@ -206,7 +206,7 @@ pair_judge() { # WHAT
 		ok "$1"
 	else
 		not_ok "$1 (client's exit code $pair_rc, server's $pair_src: $pair_client)" "$log" 12
-		tail -n 8 "$slog" | sed 's/^/#   server: /'
+		tail -n 12 "$slog" | sed 's/^/#   server: /'
 		return 1
 	fi
 }

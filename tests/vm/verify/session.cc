@@ -288,6 +288,7 @@ void Session::finish() {
   message.value[3] = counters.writes;
   message.value[4] = counters.checked_writes;
   control_->send(message);
+  result_sent_ = true;
   while (peer_result_.type != kResult) {
     if (limit.passed() || deadline_.passed()) fail("the peer told no result");
     if (!pollOnce()) idle();
@@ -313,10 +314,12 @@ void Session::disconnectAll() {
 }
 
 void Session::onCmEvent(const CmEvent& event) {
+  // The client disconnects when it has the server's result. Its own goes over another connection
+  // and may come later, where packets get lost.
+  const bool may_end = disconnecting_ || (settings_.server && result_sent_);
   for (Worker& worker : workers_) {
     if (worker.lane->id.get() != event.id) continue;
-    if (event.type == RDMA_CM_EVENT_DISCONNECTED &&
-        (disconnecting_ || peer_result_.type == kResult)) {
+    if (event.type == RDMA_CM_EVENT_DISCONNECTED && may_end) {
       worker.lane->disconnected = true;
       rdma_disconnect(event.id);
       return;

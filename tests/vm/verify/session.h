@@ -115,6 +115,7 @@ class Session {
   bool streams_over_ = false;
   bool peer_done_ = false;
   bool disconnecting_ = false;
+  bool result_sent_ = false;
   ControlMessage peer_result_;
   unsigned empty_polls_ = 0;
 };
