@@ -23,6 +23,9 @@ DESTDIR ?=
 PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
 DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 
+# All cores, unless make was told otherwise: without that Kbuild takes one.
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 .PHONY: all module provider host bench ktest install install-module install-provider uninstall check clean help
 .DEFAULT_GOAL := all
 
@@ -45,7 +48,7 @@ module-locked:
 	@find kernel -name '*.[ch]' | while read -r f; do \
 		mkdir -p "$(FARM)/$${f%/*}" && ln -sfn "$(CURDIR)/$$f" "$(FARM)/$$f" || exit 1; done
 	@find $(FARM) -xtype l -delete
-	$(MAKE) -C $(KDIR) M=$(FARM) modules
+	$(MAKE) $(parallel) -C $(KDIR) M=$(FARM) modules
 	@cmp -s $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko || cp $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko
 
 # The consumer of kernel verbs that the suite kverbs loads, in a farm of its own.
@@ -63,7 +66,7 @@ ktest-locked:
 		mkdir -p "$(KTEST_FARM)/$${f%/*}" && \
 		ln -sfn "$(CURDIR)/$$f" "$(KTEST_FARM)/$$f" || exit 1; done
 	@find $(KTEST_FARM) -xtype l -delete
-	$(MAKE) -C $(KDIR) M=$(KTEST_FARM) modules
+	$(MAKE) $(parallel) -C $(KDIR) M=$(KTEST_FARM) modules
 	@cmp -s $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko || \
 		cp $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko
 
