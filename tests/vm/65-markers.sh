@@ -130,34 +130,59 @@ mixed_traffic() {
 # takes that for a part of the FPDU before. So it reads the beginning of each stream, without the
 # ready-to-receive message that is repeated or not, as time goes, and moves all that follows. Where one
 # direction alone has markers it reads nothing of the other.
-wireshark() { # DA DB MESSAGES
-	local name="wireshark $1$2" text=/dev/shm/text fields=/dev/shm/fields fpdus good
+wireshark() {
+	local name text=/dev/shm/text fields=/dev/shm/fields fpdus good
 	local beginning='iwarp_mpa.ulpdulength && tcp.seq < 60000'
 	local quiet=(--disable-protocol rpcordma --disable-protocol smb_direct
 		-o tcp.try_heuristic_first:TRUE)
-	markers "$1" "$2"
+	local -A at
 	check "nothing is sent by the clock" ask da p2p 0 && ask db p2p 0
-	capture "pingpong$1$2" perftest ib_send_lat -e -s 20000 -n "$3"
-	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -O iwarp_mpa >$text 2>/dev/null
-	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -T fields -E separator=';' -e tcp.stream -e tcp.srcport \
-		-e tcp.seq -e iwarp_mpa.ulpdulength -e iwarp_mpa.marker_fpduptr >$fields 2>/dev/null
-	fpdus=$(awk -F';' '{n += split($4, x, ",")} END {print n + 0}' $fields)
-	good=$(grep -c 'Good CRC32' $text)
-	# What da asks for, the client sends: to the server's port.
-	note "$name: $fpdus FPDUs, $good good CRCs, $(pointers $fields "$1" "$2")"
-	check "$name: there are many FPDUs" test "$fpdus" -gt 50
-	check "$name: every CRC is good" test "$good" = "$fpdus"
-	check_says "$name: every marker agrees with the lengths" \
-		'^[0-9]{2,} markers, 0 segments wrong' pointers $fields "$1" "$2"
+	capture pingpong pingpongs
 	ask da p2p 1
 	ask db p2p 1
+	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -O iwarp_mpa >$text 2>/dev/null
+	tshark -r "$pcap" "${quiet[@]}" -Y "$beginning" -T fields -E separator=';' -e tcp.stream \
+		-e tcp.srcport -e tcp.seq -e iwarp_mpa.ulpdulength -e iwarp_mpa.marker_fpduptr \
+		-e tcp.dstport >$fields 2>/dev/null
+	for name in 11 10 01; do
+		awk -F';' -v port="${at[$name]}" '$2 == port || $6 == port' $fields >$fields.$name
+		read_marked "wireshark $name" $fields.$name "${at[$name]}" "${name%?}" "${name#?}"
+	done
+	fpdus=$(fpdus_in $fields)
+	good=$(grep -c 'Good CRC32' $text)
+	note "wireshark: $fpdus FPDUs, $good good CRCs"
+	check "wireshark: every CRC is good" test "$good" = "$fpdus"
+}
+
+# Sets where each was: at[11], at[10], at[01].
+pingpongs() {
+	local name
+	local -A messages=([11]=40 [10]=8 [01]=8)
+	for name in 11 10 01; do
+		markers "${name%?}" "${name#?}"
+		perftest ib_send_lat -e -s 20000 -n "${messages[$name]}"
+		at[$name]=$port
+	done
+}
+
+fpdus_in() { awk -F';' '{n += split($4, x, ",")} END {print n + 0}' "$1"; }
+
+read_marked() { # NAME FIELDS PORT DA DB
+	local name=$1 fpdus
+	shift
+	fpdus=$(fpdus_in "$1")
+	# What da asks for, the client sends: to the server's port.
+	note "$name: $fpdus FPDUs, $(pointers "$@")"
+	check "$name: there are many FPDUs" test "$fpdus" -gt 50
+	check_says "$name: every marker agrees with the lengths" \
+		'^[0-9]{2,} markers, 0 segments wrong' pointers "$@"
 }
 
 # The lengths that Wireshark reads give where FPDUs begin, and that, what their markers say. A
 # segment's place in the stream is counted from the first: what is misread later may be followed by
 # more that is read.
-pointers() { # FIELDS DA DB
-	awk -F';' -v server=$port -v to_server="$2" -v to_client="$3" '
+pointers() { # FIELDS PORT DA DB
+	awk -F';' -v server="$2" -v to_server="$3" -v to_client="$4" '
 		function fpdu(len,   first) {
 			for (first = 1; len > 0; len -= 4) {
 				if (marked && at % 512 == 0) {
@@ -187,9 +212,7 @@ captured() {
 	markers 1 1
 	wire_segments off
 	mixed_traffic
-	wireshark 1 1 40
-	wireshark 1 0 8
-	wireshark 0 1 8
+	wireshark
 	wire_segments on
 }
 
