@@ -38,21 +38,25 @@ on() {
 	fi
 }
 
+# A kiwarp-bench has two ports: its side channel's, and behind it the RDMA listener's.
 begin() { # CONNECTIONS SIZE
-	local i established
+	local i established at
 	established=$(counter db conn_established)
 	for ((i = 0; i < $1; i++)); do
-		on $i ip netns exec a "$bench" --listen 10.1.0.1 --port $((port + i)) >/dev/null &
+		on $i ip netns exec a "$bench" --listen 10.1.0.1 --port $((port + 2 * i)) \
+			>"$LOGS/server-$((port + 2 * i))" 2>&1 &
 	done
-	for ((i = 0; i < $1; i++)); do wait_listen a $((port + i)) || die "no listener"; done
+	for ((i = 0; i < $1; i++)); do wait_listen a $((port + 2 * i)) || die "no listener"; done
 	for ((i = 0; i < $1; i++)); do
-		on $i ip netns exec b "$bench" --connect 10.1.0.1 --port $((port + i)) --op send \
-			--size "$2" --depth 32 --count 100000000 >/dev/null 2>&1 &
+		at=$((port + 2 * i))
+		on $i ip netns exec b "$bench" --connect 10.1.0.1 --port $at --op send --size "$2" \
+			--depth 32 --count 100000000 >"$LOGS/client-$at" 2>&1 &
 	done
 	# bash has nothing to say when they are killed.
 	disown -a
-	until_true 60 all_connected $((established + $1)) || die "not all connect"
-	port=$((port + $1))
+	until_true 60 all_connected $((established + $1)) ||
+		die "not all connect: $(tail -qn 1 "$LOGS"/server-* "$LOGS"/client-*)"
+	port=$((port + 2 * $1))
 }
 
 all_connected() { [ "$(counter db conn_established)" -ge "$1" ]; }
