@@ -13,6 +13,19 @@ using vm::fail;
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 constexpr uint64_t kPage = 4096;
 
+// Memory of pages of which no two are neighbours: the kernel gives ascending ones as they are first
+// written to, so that is done from the last to the first. By chance it would be anything up to one
+// piece, which is up to 9 % faster. Pages that were never written to are one and the same.
+static vm::Memory scatteredMemory(size_t size) {
+  vm::Memory memory(size);
+  for (size_t left = size; left > 0;) {
+    const size_t page = std::min<size_t>(left, kPage);
+    left -= page;
+    std::fill_n(memory.data() + left, page, uint8_t{0x6b});
+  }
+  return memory;
+}
+
 Completions::Completions(ibv_context* context, uint64_t entries)
     : channel_(vm::createChannel(context)),
       cq_(vm::createCq(context, static_cast<int>(entries), channel_.get())) {}
@@ -50,11 +63,9 @@ VerbsEnd::VerbsEnd(ibv_context* context, const Plan& plan, uint64_t receives)
       receives_(receives),
       pd_(vm::allocPd(context)),
       completions_(context, plan.connections * (plan.depth + receives + 8) + 8),
-      memory_(std::max(plan.connections * plan.size, kPage)),
+      memory_(scatteredMemory(std::max(plan.connections * plan.size, kPage))),
       region_(vm::regMr(pd_.get(), memory_.data(), memory_.size(), kAccess)),
       lanes_(plan.allConnections()) {
-  // Pages that were never written to are one and the same.
-  std::fill_n(memory_.data(), memory_.size(), uint8_t{0x6b});
   registerRegions();
   createQps();
 }
