@@ -121,11 +121,12 @@ start_profile() {
 	sampling=$!
 }
 
-received() { # how often packets were received
-	local name count
-	while read -r name count; do
-		[ "$name" != NET_RX: ] || echo "$count"
-	done </proc/softirqs
+received() { # how many packets were received
+	local count total=0
+	while read -r count _; do
+		total=$((total + 16#$count))
+	done </proc/net/softnet_stat
+	echo $total
 }
 
 begin_sampling() {
