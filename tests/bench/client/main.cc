@@ -115,8 +115,8 @@ int64_t kernelMemory() {
 
 void print(const Plan& plan, const Settings& settings, double connecting, double took,
            int64_t memory) {
-  const double all = static_cast<double>(plan.allConnections());
-  const double messages = static_cast<double>(plan.count * plan.connections);
+  const auto all = static_cast<double>(plan.allConnections());
+  const auto messages = static_cast<double>(plan.count * plan.connections);
   std::printf("op=%s connect_us=%.2f memory=%.0f", settings.op.c_str(), connecting / all * 1e6,
               static_cast<double>(memory) / all / 2);
   if (plan.op == Op::kLatency) {

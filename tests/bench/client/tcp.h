@@ -17,6 +17,8 @@ class TcpEnd {
   ~TcpEnd();
   TcpEnd(TcpEnd&&) = default;
   TcpEnd& operator=(TcpEnd&&) = delete;
+  TcpEnd(const TcpEnd&) = delete;
+  TcpEnd& operator=(const TcpEnd&) = delete;
 
   double connectSeconds() const { return connect_seconds_; }
   // At the end that connected; in seconds.

@@ -18,6 +18,8 @@ class Bystander {
  public:
   Bystander(ibv_pd* pd, Link* link);
   ~Bystander();
+  Bystander(const Bystander&) = delete;
+  Bystander& operator=(const Bystander&) = delete;
 
   // Waits until some more rounds have gone well; throws what went wrong otherwise.
   void check();

@@ -94,6 +94,8 @@ class Env {
  public:
   Env(const std::string& address, uint16_t port, uint64_t startup_limit_s);
   ~Env();
+  Env(const Env&) = delete;
+  Env& operator=(const Env&) = delete;
 
   ibv_context* context() const { return context_; }
   ibv_pd* pd() const { return pd_.get(); }

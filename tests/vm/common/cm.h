@@ -49,6 +49,8 @@ class CmId {
     std::swap(id_, other.id_);
     return *this;
   }
+  CmId(const CmId&) = delete;
+  CmId& operator=(const CmId&) = delete;
 
   void reset();
   rdma_cm_id* get() const { return id_; }

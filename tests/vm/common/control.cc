@@ -27,6 +27,8 @@ class ScopedFd {
   ~ScopedFd() {
     if (fd_ >= 0) close(fd_);
   }
+  ScopedFd(const ScopedFd&) = delete;
+  ScopedFd& operator=(const ScopedFd&) = delete;
   int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
 

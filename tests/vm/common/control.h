@@ -27,6 +27,8 @@ class Control {
   ~Control();
   Control(Control&& other) noexcept;
   Control& operator=(Control&&) = delete;
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
 
   int fd() const { return fd_; }
   void send(const ControlMessage& message);

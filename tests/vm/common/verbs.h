@@ -46,6 +46,8 @@ class Memory {
   ~Memory();
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }

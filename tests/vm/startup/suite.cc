@@ -173,7 +173,7 @@ void Suite::number(const std::string& name, uint64_t initial, uint64_t min, uint
                    bool or_0) {
   std::vector<std::string> bad{std::to_string(max + 1), "x", "-1", "", "1.5", "99999999999"};
   if (min > 1) bad.push_back(std::to_string(min - 1));
-  if (min > 0 && !or_0) bad.push_back("0");
+  if (min > 0 && !or_0) bad.emplace_back("0");
   const std::string least = std::to_string(min), most = std::to_string(max);
   isSet(name, std::to_string(initial), most, most, bad);
   fact(name + " goes down to " + (or_0 ? "0" : least), [&] {
@@ -190,7 +190,7 @@ void Suite::isSwitch(const std::string& name, const std::string& initial) {
 
 void Suite::isSet(const std::string& name, const std::string& initial, const std::string& good,
                   const std::string& read_back, const std::vector<std::string>& bad) {
-  fact(strf("%s: \"%s\" at first, takes \"%s\", refuses %zu others", name.c_str(), initial.c_str(),
+  fact(strf(R"(%s: "%s" at first, takes "%s", refuses %zu others)", name.c_str(), initial.c_str(),
             good.c_str(), bad.size()),
        [&] {
          if (server_.get(name) != initial) fail("is %s at first", server_.get(name).c_str());

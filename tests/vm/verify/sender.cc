@@ -80,7 +80,7 @@ std::optional<std::vector<std::optional<Area>>> Sender::reserveSinks(const Group
   for (size_t i = 0; i < group.ops.size(); ++i) {
     const Op& op = group.ops[i];
     if (op.kind != OpKind::kRead) continue;
-    const unsigned pieces = static_cast<unsigned>(rng_.between(1, lane_->max_read_sge));
+    const auto pieces = static_cast<unsigned>(rng_.between(1, lane_->max_read_sge));
     sinks[i] = sink_.scatter(rng_, op.size, pieces);
     if (sinks[i]) {
       ++taken;

@@ -38,9 +38,11 @@ Session::Session(const Settings& settings)
       static_cast<uint16_t>(settings.control_port ? settings.control_port : settings.port + 1);
   if (settings_.server) {
     listener_ = cm_.listen(Address(settings_.address, settings_.port), 128);
-    control_.reset(new Control(Control::acceptOn(settings_.address, control_port, deadline_)));
+    control_ =
+        std::make_unique<Control>(Control::acceptOn(settings_.address, control_port, deadline_));
   } else {
-    control_.reset(new Control(Control::connectTo(settings_.address, control_port, deadline_)));
+    control_ =
+        std::make_unique<Control>(Control::connectTo(settings_.address, control_port, deadline_));
   }
 }
 

@@ -44,6 +44,8 @@ class Session {
  public:
   explicit Session(const Settings& settings);
   ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
   // True when every check on both sides held.
   bool run();
   // The state of everything, and the events that nobody has looked at yet.
