@@ -38,7 +38,9 @@ class Occupancy {
   bool isFree(const Extent& extent) const;
   void occupy(const Extent& extent) { used_.push_back(extent); }
   void cancelNewest() { used_.pop_back(); }
-  void releaseOldest(size_t count = 1) { used_.erase(used_.begin(), used_.begin() + count); }
+  void releaseOldest(size_t count = 1) {
+    used_.erase(used_.begin(), used_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
   size_t count() const { return used_.size(); }
 
  private:

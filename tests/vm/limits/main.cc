@@ -167,7 +167,7 @@ void Limits::fullQueues() {
   config.send_wr = config.recv_wr = kWrs;
   config.signal_all = true;
   Pair pair = connect(config, kWrs);
-  Memory inbox(kWrs * 8), source(kWrs * 8);
+  Memory inbox(size_t{kWrs} * 8), source(size_t{kWrs} * 8);
   Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), kFull);
   Mr source_mr = regMr(pd_.get(), source.data(), source.size(), 0);
   std::vector<ibv_sge> sges(kWrs);
@@ -216,13 +216,13 @@ void Limits::gatherSixteen() {
   QpConfig config;
   config.send_sge = config.recv_sge = kSges;
   Pair pair = connect(config, 64);
-  Memory source = makeOcean(1, kSges * 2 * kPage), inbox(kSges * kPage);
+  Memory source = makeOcean(1, uint64_t{kSges} * 2 * kPage), inbox(kSges * kPage);
   Mr source_mr = regMr(pd_.get(), source.data(), source.size(), 0);
   Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), IBV_ACCESS_LOCAL_WRITE);
   ibv_sge from[kSges], to[kSges];
   std::vector<uint8_t> expected;
   for (uint32_t i = 0; i < kSges; ++i) {
-    const size_t offset = (kSges - 1 - i) * 2 * kPage + 3000 + i;
+    const size_t offset = uint64_t{kSges - 1 - i} * 2 * kPage + 3000 + i;
     from[i] = {reinterpret_cast<uintptr_t>(source.data()) + offset, kEach, source_mr->lkey};
     expected.insert(expected.end(), source.data() + offset, source.data() + offset + kEach);
     // Of other lengths than the pieces that come, the last one with the rest.

@@ -19,7 +19,7 @@ uint64_t regionSize(uint64_t max_size) {
 
 OpStream::OpStream(const StreamParams& params)
     : params_(params),
-      rng_(params.seed * 1000003 + params.qp * 2 + (params.from_client ? 1 : 0)),
+      rng_(params.seed * 1000003 + uint64_t{params.qp} * 2 + (params.from_client ? 1 : 0)),
       target_(regionSize(params.max_size)) {}
 
 uint32_t OpStream::boundarySize() {
@@ -33,7 +33,7 @@ uint32_t OpStream::boundarySize() {
 }
 
 uint32_t OpStream::pickSize(uint64_t limit) {
-  uint64_t size;
+  uint64_t size = 0;
   const uint64_t roll = rng_.below(100);
   if (roll < 4) {
     size = 0;

@@ -19,7 +19,7 @@ struct PrivateData {
   uint32_t index;
   uint32_t reply;
   // Long enough that a frame cut short would be noticed.
-  uint8_t filler[100];
+  uint8_t filler[104];
 };
 
 PrivateData privateDataFor(uint64_t seed, uint32_t index, bool reply) {
