@@ -16,7 +16,7 @@ from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_
                       build_revision, output_of, say)
 from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
 from .results import TOLERANCE, Result, Results, differences, failures
-from .rows import ROWS
+from .rows import ROWS, Row
 
 BUILD = TOP / "build"
 OUT = BUILD / "bench"
@@ -141,9 +141,19 @@ def compare(args: argparse.Namespace) -> int:
     head = build_here(BUILD)
     base, commit = build_revision(args.compare)
     rows = select(args.only, True, False)
-    todo = jobs(rows, "cost", [1500], lambda row: ("base", "head"))
     results = Results()
-    well = measure(CostBench(BUILD), todo, results, {"base": base, "head": head}, OUT / "compare")
+
+    def measured_well(rows: list[Row], rounds: int) -> bool:
+        todo = jobs(rows, "cost", [1500], lambda row: ("base", "head"), rounds)
+        return measure(CostBench(BUILD), todo, results, {"base": base, "head": head}, OUT / "compare")
+
+    well = measured_well(rows, 1)
+    # perftest's figures are of some tens of milliseconds, and the clock ticks every four: what seems
+    # worse is measured twice more, and medians are compared.
+    doubtful = [d.row for d in differences(results) if d.regressed]
+    if doubtful:
+        say(f"again, twice: {', '.join(row.name for row in doubtful)}")
+        well = measured_well(doubtful, 2) and well
     results.meta = {**meta("compare", measured, begun), "base": commit[:12]}
     keep(results, "compare", report.comparison(results))
     worse = [d for d in differences(results) if d.regressed]
