@@ -64,7 +64,7 @@ bandwidth() {
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
 	case $verb in
 	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
-	read) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
+	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
 	send)
 		send_sizes "" 4
 		send_sizes ", both directions" 11 -b
