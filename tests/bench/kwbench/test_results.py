@@ -3,9 +3,11 @@
 
 import tempfile
 import unittest
+from argparse import Namespace
 from pathlib import Path
+from unittest import mock
 
-from kwbench import contention, profile, report
+from kwbench import cli, contention, profile, report
 from kwbench.machine import Runner, share
 from kwbench.plan import Build, Job, jobs, script, select, usual_variants
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
@@ -120,6 +122,45 @@ class Comparison(unittest.TestCase):
     def test_the_table_names_it(self):
         some = results(("send-64k", "base", 100.0), ("send-64k", "head", 90.0))
         self.assertIn("| -10.0 % | **regressed** |", report.comparison(some))
+
+
+class Again(unittest.TestCase):
+    """What --compare does about a row that seems worse."""
+
+    def compared(self, head):
+        """Its exit status and how often it measured, with these of head, against 100 of base."""
+        left = iter(head)
+        measured = []
+
+        def measure(_bench, todo, some, *_):
+            for job in todo:
+                value = 100.0 if job.variant == "base" else next(left)
+                found = some.find("cost", job.row.name, 1500, job.variant)
+                if not found:
+                    found = Result("cost", job.row.name, 1500, job.variant)
+                    some.results.append(found)
+                if value is None:
+                    found.missing = "it hung"
+                else:
+                    found.samples.append(value)
+                measured.append(job.variant)
+            return True
+
+        with mock.patch.multiple(cli, measure=measure, build_here=mock.DEFAULT, revision=mock.DEFAULT,
+                                 build_revision=lambda _: (None, "0" * 40), keep=mock.DEFAULT,
+                                 meta=lambda *_: {}, say=mock.DEFAULT):
+            status = cli.compare(Namespace(compare="REV", only="send-4k"))
+        return status, measured.count("head")
+
+    def test_what_is_not_worse_is_measured_once(self):
+        self.assertEqual(self.compared([98.0]), (0, 1))
+
+    def test_the_median_of_three_counts(self):
+        self.assertEqual(self.compared([90.0, 99.0, 98.0]), (0, 3))
+        self.assertEqual(self.compared([90.0, 99.0, 96.0]), (1, 3))
+
+    def test_no_figure_is_a_failure_at_once(self):
+        self.assertEqual(self.compared([None, 100.0, 100.0]), (1, 1))
 
 
 class Outputs(unittest.TestCase):
