@@ -6,6 +6,7 @@
 #ifndef KW_WIRE_DDP_H
 #define KW_WIRE_DDP_H
 
+#include "wire/fpdu.h"
 #include "wire/types.h"
 
 #ifdef __cplusplus
@@ -19,9 +20,69 @@ extern "C" {
 #define KW_DDP_VERSION		1
 
 #define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control octets */
-#define KW_DDP_TAGGED_LEN	14
-#define KW_DDP_UNTAGGED_LEN	18
+
+/**
+ * struct kw_ddp_tagged - the header of a tagged segment (RFC 5041 section 4.2)
+ * @ctrl: KW_DDP_CTRL_*
+ * @ulp_ctrl: the first byte of RsvdULP, RDMAP's control byte
+ * @stag: STag
+ * @to: tagged offset of the segment's first byte
+ */
+struct kw_ddp_tagged {
+	u8 ctrl;
+	u8 ulp_ctrl;
+	__be32 stag;
+	__be64 to;
+} __packed;
+
+/**
+ * struct kw_ddp_untagged - the header of an untagged one (RFC 5041 section 4.3)
+ * @ctrl: KW_DDP_CTRL_*
+ * @ulp_ctrl: the first byte of RsvdULP, RDMAP's control byte
+ * @ulp_dword: the rest of RsvdULP, RDMAP's Invalidate STag
+ * @qn: queue number
+ * @msn: message sequence number
+ * @mo: offset in the message of the segment's first byte
+ */
+struct kw_ddp_untagged {
+	u8 ctrl;
+	u8 ulp_ctrl;
+	__be32 ulp_dword;
+	__be32 qn;
+	__be32 msn;
+	__be32 mo;
+} __packed;
+
+#define KW_DDP_TAGGED_LEN	((u32)sizeof(struct kw_ddp_tagged))
+#define KW_DDP_UNTAGGED_LEN	((u32)sizeof(struct kw_ddp_untagged))
 #define KW_DDP_HDR_MAX		KW_DDP_UNTAGGED_LEN
+
+/**
+ * struct kw_fpdu_head - what an FPDU begins with
+ * @ulpdu_len: bytes of the ULPDU, which is the DDP header and the payload
+ * @ddp: the DDP header
+ * @ddp.tagged: in one form
+ * @ddp.untagged: or the other
+ */
+struct kw_fpdu_head {
+	__be16 ulpdu_len;
+	union {
+		struct kw_ddp_tagged tagged;
+		struct kw_ddp_untagged untagged;
+	} __packed ddp;
+} __packed;
+
+static_assert(offsetof(struct kw_ddp_tagged, stag) == 2, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_tagged, to) == 6, "RFC 5041");
+static_assert(sizeof(struct kw_ddp_tagged) == 14, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_untagged, ulp_dword) == 2, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_untagged, qn) == 6, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_untagged, msn) == 10, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_untagged, mo) == 14, "RFC 5041");
+static_assert(sizeof(struct kw_ddp_untagged) == 18, "RFC 5041");
+static_assert(offsetof(struct kw_fpdu_head, ddp) == KW_MPA_HDR_LEN, "RFC 5044");
+static_assert(sizeof(struct kw_fpdu_head) == KW_MPA_HDR_LEN + KW_DDP_HDR_MAX,
+	      "RFC 5044");
 
 /* Queue numbers of the untagged model (RFC 5040 section 4, RFC 7306). */
 #define KW_QN_SEND		0
@@ -90,13 +151,18 @@ static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
 	h->dv = ctrl & KW_DDP_CTRL_DV_MASK;
 	h->rsvd_ulp_ctrl = p[1];
 	if (h->tagged) {
-		h->stag = get_unaligned_be32(p + 2);
-		h->to = get_unaligned_be64(p + 6);
+		const struct kw_ddp_tagged *t = (const struct kw_ddp_tagged *)p;
+
+		h->stag = be32_to_cpu(t->stag);
+		h->to = be64_to_cpu(t->to);
 	} else {
-		h->ulp_dword = get_unaligned_be32(p + 2);
-		h->qn = get_unaligned_be32(p + 6);
-		h->msn = get_unaligned_be32(p + 10);
-		h->mo = get_unaligned_be32(p + 14);
+		const struct kw_ddp_untagged *u =
+			(const struct kw_ddp_untagged *)p;
+
+		h->ulp_dword = be32_to_cpu(u->ulp_dword);
+		h->qn = be32_to_cpu(u->qn);
+		h->msn = be32_to_cpu(u->msn);
+		h->mo = be32_to_cpu(u->mo);
 	}
 }
 
@@ -111,11 +177,13 @@ static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
 static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
 				     u64 to)
 {
-	p[0] = KW_DDP_CTRL_TAGGED | KW_DDP_VERSION |
-	       (last ? KW_DDP_CTRL_LAST : 0);
-	p[1] = rdmap_ctrl;
-	put_unaligned_be32(stag, p + 2);
-	put_unaligned_be64(to, p + 6);
+	struct kw_ddp_tagged *t = (struct kw_ddp_tagged *)p;
+
+	t->ctrl = KW_DDP_CTRL_TAGGED | KW_DDP_VERSION |
+		  (last ? KW_DDP_CTRL_LAST : 0);
+	t->ulp_ctrl = rdmap_ctrl;
+	t->stag = cpu_to_be32(stag);
+	t->to = cpu_to_be64(to);
 }
 
 /**
@@ -131,12 +199,14 @@ static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
 static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 				       u32 ulp_dword, u32 qn, u32 msn, u32 mo)
 {
-	p[0] = KW_DDP_VERSION | (last ? KW_DDP_CTRL_LAST : 0);
-	p[1] = rdmap_ctrl;
-	put_unaligned_be32(ulp_dword, p + 2);
-	put_unaligned_be32(qn, p + 6);
-	put_unaligned_be32(msn, p + 10);
-	put_unaligned_be32(mo, p + 14);
+	struct kw_ddp_untagged *u = (struct kw_ddp_untagged *)p;
+
+	u->ctrl = KW_DDP_VERSION | (last ? KW_DDP_CTRL_LAST : 0);
+	u->ulp_ctrl = rdmap_ctrl;
+	u->ulp_dword = cpu_to_be32(ulp_dword);
+	u->qn = cpu_to_be32(qn);
+	u->msn = cpu_to_be32(msn);
+	u->mo = cpu_to_be32(mo);
 }
 
 /*

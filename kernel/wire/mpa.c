@@ -67,10 +67,12 @@ static void mpa_start_parse(const u8 *buf, struct kw_mpa_frame *out)
 
 static void mpa_rr_parse(const u8 *buf, struct kw_mpa_frame *out)
 {
-	u8 flags = buf[KW_MPA_KEY_LEN];
+	const struct kw_mpa_start_frame *frame =
+		(const struct kw_mpa_start_frame *)buf;
+	u8 flags = frame->flags;
 
-	out->rev = buf[KW_MPA_KEY_LEN + 1];
-	out->pd_len = get_unaligned_be16(buf + KW_MPA_KEY_LEN + 2);
+	out->rev = frame->rev;
+	out->pd_len = be16_to_cpu(frame->pd_len);
 	/* A flag is reserved, so not looked at, where it has no meaning. */
 	if (out->kind != KW_MPA_REQ)
 		out->reject = flags & MPA_FLAG_REJECT;
@@ -145,6 +147,7 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 {
 	const struct mpa_key *key = mpa_key_of(f->kind);
+	struct kw_mpa_start_frame *frame;
 	u8 flags = (f->markers ? MPA_FLAG_MARKERS : 0) |
 		   (f->crc ? MPA_FLAG_CRC : 0);
 
@@ -157,9 +160,10 @@ size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 		 (f->enhanced ? MPA_FLAG_ENHANCED : 0);
 	if (f->kind == KW_MPA_PRIV)
 		flags = 0;
-	buf[KW_MPA_KEY_LEN] = flags | (f->reject ? MPA_FLAG_REJECT : 0);
-	buf[KW_MPA_KEY_LEN + 1] = f->rev;
-	put_unaligned_be16(f->pd_len, buf + KW_MPA_KEY_LEN + 2);
+	frame = (struct kw_mpa_start_frame *)buf;
+	frame->flags = flags | (f->reject ? MPA_FLAG_REJECT : 0);
+	frame->rev = f->rev;
+	frame->pd_len = cpu_to_be16(f->pd_len);
 	return KW_MPA_FRAME_LEN;
 }
 
@@ -172,8 +176,9 @@ size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
  */
 void kw_mpa_enh_parse(const u8 *buf, struct kw_mpa_enh *out)
 {
-	u16 ird = get_unaligned_be16(buf);
-	u16 ord = get_unaligned_be16(buf + 2);
+	const struct kw_mpa_enh_data *enh = (const struct kw_mpa_enh_data *)buf;
+	u16 ird = be16_to_cpu(enh->ird);
+	u16 ord = be16_to_cpu(enh->ord);
 
 	out->p2p = ird & ENH_FIRST;
 	out->rtr_send = ird & ENH_SECOND;
@@ -195,10 +200,12 @@ size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh)
 {
 	u16 ird = enh->ird < KW_MPA_DEPTH_NONE ? enh->ird : KW_MPA_DEPTH_NONE;
 	u16 ord = enh->ord < KW_MPA_DEPTH_NONE ? enh->ord : KW_MPA_DEPTH_NONE;
+	struct kw_mpa_enh_data *data = (struct kw_mpa_enh_data *)buf;
 
-	put_unaligned_be16((enh->p2p ? ENH_FIRST : 0) |
-			   (enh->rtr_send ? ENH_SECOND : 0) | ird, buf);
-	put_unaligned_be16((enh->rtr_write ? ENH_FIRST : 0) |
-			   (enh->rtr_read ? ENH_SECOND : 0) | ord, buf + 2);
+	ird |= (enh->p2p ? ENH_FIRST : 0) | (enh->rtr_send ? ENH_SECOND : 0);
+	ord |= (enh->rtr_write ? ENH_FIRST : 0) |
+	       (enh->rtr_read ? ENH_SECOND : 0);
+	data->ird = cpu_to_be16(ird);
+	data->ord = cpu_to_be16(ord);
 	return KW_MPA_ENH_LEN;
 }

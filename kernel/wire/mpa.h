@@ -13,10 +13,43 @@ extern "C" {
 #endif
 
 #define KW_MPA_KEY_LEN		16
-#define KW_MPA_FRAME_LEN	20	/* all but the Start Key, without private data */
-#define KW_MPA_START_LEN	16	/* Start Key */
+
+/**
+ * struct kw_mpa_start_frame - a frame of revisions 1 and 2 (RFC 5044 section
+ * 7.1.1), and revision 0's private data; the private data follow
+ * @key: which frame it is
+ * @flags: M, C, R and S
+ * @rev: revision
+ * @pd_len: bytes of private data
+ */
+struct kw_mpa_start_frame {
+	u8 key[KW_MPA_KEY_LEN];
+	u8 flags;
+	u8 rev;
+	__be16 pd_len;
+} __packed;
+
+/**
+ * struct kw_mpa_enh_data - enhanced start-up data (RFC 6581 section 9)
+ * @ird: A, B and IRD
+ * @ord: C, D and ORD
+ */
+struct kw_mpa_enh_data {
+	__be16 ird;
+	__be16 ord;
+} __packed;
+
+static_assert(offsetof(struct kw_mpa_start_frame, flags) == 16, "RFC 5044");
+static_assert(offsetof(struct kw_mpa_start_frame, rev) == 17, "RFC 5044");
+static_assert(offsetof(struct kw_mpa_start_frame, pd_len) == 18, "RFC 5044");
+static_assert(sizeof(struct kw_mpa_start_frame) == 20, "RFC 5044");
+static_assert(offsetof(struct kw_mpa_enh_data, ord) == 2, "RFC 6581");
+static_assert(sizeof(struct kw_mpa_enh_data) == 4, "RFC 6581");
+
+#define KW_MPA_FRAME_LEN	((u32)sizeof(struct kw_mpa_start_frame))
+#define KW_MPA_START_LEN	16	/* revision 0's Start Key */
 #define KW_MPA_PD_MAX		512	/* private data, enhanced data included */
-#define KW_MPA_ENH_LEN		4	/* RFC 6581 section 9 */
+#define KW_MPA_ENH_LEN		((u32)sizeof(struct kw_mpa_enh_data))
 
 /* Bits, so that a listener can wait for whichever comes. */
 enum kw_mpa_kind {

@@ -34,11 +34,13 @@ const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
  */
 void kw_read_req_parse(const u8 *buf, struct kw_read_req *out)
 {
-	out->sink_stag = get_unaligned_be32(buf);
-	out->sink_to = get_unaligned_be64(buf + 4);
-	out->size = get_unaligned_be32(buf + 12);
-	out->src_stag = get_unaligned_be32(buf + 16);
-	out->src_to = get_unaligned_be64(buf + 20);
+	const struct kw_read_req_body *b = (const struct kw_read_req_body *)buf;
+
+	out->sink_stag = be32_to_cpu(b->sink_stag);
+	out->sink_to = be64_to_cpu(b->sink_to);
+	out->size = be32_to_cpu(b->size);
+	out->src_stag = be32_to_cpu(b->src_stag);
+	out->src_to = be64_to_cpu(b->src_to);
 }
 
 /**
@@ -51,11 +53,13 @@ void kw_read_req_parse(const u8 *buf, struct kw_read_req *out)
  */
 size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
 {
-	put_unaligned_be32(req->sink_stag, buf);
-	put_unaligned_be64(req->sink_to, buf + 4);
-	put_unaligned_be32(req->size, buf + 12);
-	put_unaligned_be32(req->src_stag, buf + 16);
-	put_unaligned_be64(req->src_to, buf + 20);
+	struct kw_read_req_body *b = (struct kw_read_req_body *)buf;
+
+	b->sink_stag = cpu_to_be32(req->sink_stag);
+	b->sink_to = cpu_to_be64(req->sink_to);
+	b->size = cpu_to_be32(req->size);
+	b->src_stag = cpu_to_be32(req->src_stag);
+	b->src_to = cpu_to_be64(req->src_to);
 	return KW_READ_REQ_LEN;
 }
 

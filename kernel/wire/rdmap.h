@@ -55,7 +55,30 @@ static inline u8 kw_rdmap_rv(u8 ctrl)
 	return ctrl >> 6;
 }
 
-#define KW_READ_REQ_LEN		28
+/**
+ * struct kw_read_req_body - the body of an RDMA Read Request (RFC 5040 section
+ * 4.4); see struct kw_read_req
+ * @sink_stag: STag of the requester's buffer
+ * @sink_to: tagged offset in it
+ * @size: bytes to read
+ * @src_stag: STag of the responder's buffer
+ * @src_to: tagged offset in it
+ */
+struct kw_read_req_body {
+	__be32 sink_stag;
+	__be64 sink_to;
+	__be32 size;
+	__be32 src_stag;
+	__be64 src_to;
+} __packed;
+
+static_assert(offsetof(struct kw_read_req_body, sink_to) == 4, "RFC 5040");
+static_assert(offsetof(struct kw_read_req_body, size) == 12, "RFC 5040");
+static_assert(offsetof(struct kw_read_req_body, src_stag) == 16, "RFC 5040");
+static_assert(offsetof(struct kw_read_req_body, src_to) == 20, "RFC 5040");
+static_assert(sizeof(struct kw_read_req_body) == 28, "RFC 5040");
+
+#define KW_READ_REQ_LEN		((u32)sizeof(struct kw_read_req_body))
 #define KW_ATOMIC_REQ_LEN	52
 #define KW_ATOMIC_RESP_LEN	12
 #define KW_IMM_LEN		8

@@ -119,13 +119,14 @@ void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
  */
 size_t kw_term_build(u8 *buf, const struct kw_term *t)
 {
+	struct kw_term_ctrl *ctrl = (struct kw_term_ctrl *)buf;
 	u8 *p = buf + KW_TERM_CTRL_LEN;
 
-	put_unaligned_be16(kw_term_get_code(t), buf);
-	buf[2] = (t->has_len ? TERM_FLAG_LEN : 0) |
-		 (t->has_ddp ? TERM_FLAG_DDP : 0) |
-		 (t->has_rdmap ? TERM_FLAG_RDMAP : 0);
-	buf[3] = 0;
+	ctrl->code = cpu_to_be16(kw_term_get_code(t));
+	ctrl->flags = (t->has_len ? TERM_FLAG_LEN : 0) |
+		      (t->has_ddp ? TERM_FLAG_DDP : 0) |
+		      (t->has_rdmap ? TERM_FLAG_RDMAP : 0);
+	ctrl->rsvd = 0;
 	if (t->has_len) {
 		put_unaligned_be16(t->seg_len, p);
 		p += 2;
@@ -164,6 +165,7 @@ static bool term_of_read_req(const struct kw_term *t)
  */
 int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
 {
+	const struct kw_term_ctrl *ctrl = (const struct kw_term_ctrl *)buf;
 	const u8 *p;
 	size_t left;
 	u8 flags;
@@ -173,8 +175,8 @@ int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
 		return KW_TERM_SHORT;
 	p = buf + KW_TERM_CTRL_LEN;
 	left = len - KW_TERM_CTRL_LEN;
-	kw_term_set_code(out, get_unaligned_be16(buf));
-	flags = buf[2];
+	kw_term_set_code(out, be16_to_cpu(ctrl->code));
+	flags = ctrl->flags;
 
 	if (flags & TERM_FLAG_RDMAP && !(flags & TERM_FLAG_DDP))
 		return KW_TERM_BAD_FLAGS;

@@ -72,7 +72,22 @@ enum kw_term_code {
 	KW_TERM_MPA_NO_RTR			= KW_TERM(2, 0, 0x07),
 };
 
-#define KW_TERM_CTRL_LEN	4
+/**
+ * struct kw_term_ctrl - what a Terminate begins with (RFC 5040 section 4.8)
+ * @code: layer, type and code: enum kw_term_code
+ * @flags: M, D and R
+ * @rsvd: 0
+ */
+struct kw_term_ctrl {
+	__be16 code;
+	u8 flags;
+	u8 rsvd;
+} __packed;
+
+static_assert(offsetof(struct kw_term_ctrl, flags) == 2, "RFC 5040");
+static_assert(sizeof(struct kw_term_ctrl) == 4, "RFC 5040");
+
+#define KW_TERM_CTRL_LEN	((u32)sizeof(struct kw_term_ctrl))
 #define KW_TERM_MAX_LEN		(KW_TERM_CTRL_LEN + 2 + KW_DDP_HDR_MAX + \
 				 KW_READ_REQ_LEN)
 

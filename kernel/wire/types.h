@@ -11,6 +11,7 @@
 
 #ifdef __KERNEL__
 
+#include <linux/build_bug.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/types.h>
@@ -29,6 +30,7 @@
 #include <cstddef>
 #include <cstring>
 #else
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -38,12 +40,19 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
+#ifndef __packed
+#define __packed __attribute__((__packed__))
+#endif
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u64 __be64;
 
 static inline u16 get_unaligned_be16(const void *p)
 {
@@ -106,6 +115,19 @@ static inline void put_unaligned_le32(u32 v, void *p)
 	b[2] = (u8)(v >> 16);
 	b[3] = (u8)(v >> 24);
 }
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define cpu_to_be16(v)	__builtin_bswap16(v)
+#define cpu_to_be32(v)	__builtin_bswap32(v)
+#define cpu_to_be64(v)	__builtin_bswap64(v)
+#else
+#define cpu_to_be16(v)	((u16)(v))
+#define cpu_to_be32(v)	((u32)(v))
+#define cpu_to_be64(v)	((u64)(v))
+#endif
+#define be16_to_cpu(v)	cpu_to_be16(v)
+#define be32_to_cpu(v)	cpu_to_be32(v)
+#define be64_to_cpu(v)	cpu_to_be64(v)
 
 #endif /* __KERNEL__ */
 
