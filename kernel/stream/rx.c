@@ -380,7 +380,7 @@ void kw_rx_run(struct kw_stream *s)
 	do {
 		s->rx.again = false;
 		idx = srcu_read_lock(s->mem_srcu);
-		s->rx.mem = NULL;
+		s->cache.mem = NULL;
 		kw_rx_pass(s);
 		srcu_read_unlock(s->mem_srcu, idx);
 	} while (s->rx.again);

@@ -11,6 +11,7 @@
 #include "stream/place.h"
 #include "stream/rx.h"
 #include "stream/rx_next.h"
+#include "stream/sg.h"
 #include "stream/teardown.h"
 
 /* A process that waited for its peer goes on: see tx_batch.c. */
@@ -193,7 +194,8 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 	s->rx.recv_op = seg->op;
 	s->rx.recv_got.nr = 0;
 	s->rx.recv_mo = 0;
-	s->rx.recv_pos = (struct kw_sg_pos){};
+	kw_sg_start(&s->rx.recv_it, s->rx.recv.sge, s->rx.recv.num_sge,
+		    IB_ACCESS_LOCAL_WRITE);
 	return 0;
 }
 
@@ -232,7 +234,7 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 		code = kw_rx_invalidate(s, seg->ddp.ulp_dword);
 		if (code)
 			return kw_rx_send_fail(s, IB_WC_WR_FLUSH_ERR, code);
-		s->rx.mem = NULL;
+		s->cache.mem = NULL;
 	}
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
@@ -257,10 +259,8 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 	struct kw_rx *rx = &s->rx;
 
 	if (seg->ddp.mo != rx->recv_mo)
-		rx->recv_pos = kw_sg_seek(rx->recv.sge, rx->recv.num_sge,
-					  seg->ddp.mo);
-	if (kw_place_sgl(s, c, rx->recv.sge, rx->recv.num_sge, &rx->recv_pos,
-			 seg->len))
+		kw_sg_seek(&rx->recv_it, rx->recv.sge, seg->ddp.mo);
+	if (kw_place_sgl(s, c, &rx->recv_it, seg->len))
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
 	rx->recv_mo = seg->ddp.mo + seg->len;

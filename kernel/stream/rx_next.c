@@ -102,15 +102,15 @@ void kw_next_send(struct kw_stream *s, const struct kw_segment *seg)
 {
 	const struct kw_rx *rx = &s->rx;
 	const struct kw_ddp_got *got = &rx->recv_got;
-	const struct kiwarp_sge *e = &rx->recv.sge[rx->recv_pos.idx];
-	u32 off = rx->recv_pos.off;
+	const struct kiwarp_sge *e = rx->recv_it.sge;
+	u32 off = rx->recv_it.off;
 
 	if (!kw_next_follows(s, seg) || got->nr != 1 || got->range[0].from ||
 	    got->range[0].to != rx->recv_mo)
 		return;
-	if (!off || !rx->mem || rx->mem->fast || rx->mem->stag != e->lkey)
+	if (off == e->length || !s->cache.mem || s->cache.mem->fast || s->cache.mem->stag != e->lkey)
 		return;
-	kw_next_expect(s, seg, rx->mem, e->addr + off,
+	kw_next_expect(s, seg, s->cache.mem, e->addr + off,
 		       min(e->length - off, U32_MAX - rx->recv_mo));
 }
 
@@ -152,7 +152,7 @@ static noinline void kw_next_copy_split(struct kw_stream *s, const u8 *p,
 
 		if (!n) {
 			next->run = kw_mem_at(next->mem, next->off,
-					      &s->rx.mem_ext);
+					      &s->cache.ext);
 			continue;
 		}
 		kw_next_copy(next, p, n);
@@ -172,7 +172,7 @@ static __always_inline void kw_next_placed(struct kw_rx *rx, u32 len)
 		next->read->done += len;
 	} else if (!next->tagged) {
 		rx->recv_got.range[0].to += len;
-		rx->recv_pos.off += len;
+		rx->recv_it.off += len;
 		rx->recv_mo += len;
 	}
 }

@@ -156,7 +156,6 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
 	s->tx.term_pending = false;
-	s->tx.term_sent = false;
 	s->tx.send_msn = 1;
 	s->tx.read_msn = 1;
 	s->tx.rtr_pending = p->initiator && p->rtr != KW_RTR_NONE;

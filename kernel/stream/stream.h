@@ -130,13 +130,21 @@ struct kw_recv {
 };
 
 /**
- * struct kw_sg_pos - a position in an SGE list, moving forward only
- * @idx: entry
- * @off: octets into that entry
+ * struct kw_sg_iter - a walk over the bytes of a message, forward only
+ * @sge: current entry; NULL: the bytes are those of @run alone
+ * @end: end of the list
+ * @off: bytes into @sge
+ * @access: IB_ACCESS_* that each region must have
+ * @mem: region of @sge, held; NULL if none is
+ * @run: contiguous bytes from the current position on
  */
-struct kw_sg_pos {
-	u32 idx;
+struct kw_sg_iter {
+	const struct kiwarp_sge *sge;
+	const struct kiwarp_sge *end;
 	u32 off;
+	u32 access;
+	struct kw_mem *mem;
+	struct kw_run run;
 };
 
 /**
@@ -186,6 +194,16 @@ struct kw_rx_next {
 };
 
 /**
+ * struct kw_mem_cache - the region last looked up; socket lock
+ * @mem: the region, good within one pass over the stream, or NULL
+ * @ext: its extent last copied to or from: see kw_mem_at()
+ */
+struct kw_mem_cache {
+	struct kw_mem *mem;
+	u32 ext;
+};
+
+/**
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
@@ -204,14 +222,12 @@ struct kw_rx_next {
  * @recv_op: opcode of that Send's first segment
  * @recv_got: which of its octets have come
  * @recv_mo: where the segment placed last ended
- * @recv_pos: the same as a position in @recv
+ * @recv_it: the same as a position in @recv; holds no region
  * @recv: the receive queue entry in use
  * @req_got: which octets of @req have come: see kw_ddp_take_short()
  * @req: the Read Request being received
  * @term_got: which octets of @term have come, likewise
  * @term: as many of them as a Terminate can have
- * @mem: region last looked up, good within one pass
- * @mem_ext: its extent last copied to or from: see kw_mem_at()
  * @next: what is expected next, good within one pass
  * @stage: pages that hold the start of an FPDU larger than the socket buffer
  * @staged: octets in @stage
@@ -233,14 +249,12 @@ struct kw_rx {
 	u8 recv_op;
 	u32 recv_mo;
 	struct kw_ddp_got recv_got;
-	struct kw_sg_pos recv_pos;
+	struct kw_sg_iter recv_it;
 	struct kw_recv recv;
 	u64 req_got;
 	u8 req[KW_READ_REQ_LEN];
 	u64 term_got;
 	u8 term[KW_TERM_MAX_LEN];
-	struct kw_mem *mem;
-	u32 mem_ext;
 	struct kw_rx_next next;
 	struct page **stage;
 	u32 staged;
@@ -249,10 +263,31 @@ struct kw_rx {
 struct kw_zcopy;
 struct kw_zc_msg;
 
-enum kw_tx_msg {
+/**
+ * struct kw_tx_msg - a message being framed: a header template and its bytes
+ * @head: header of the next FPDU
+ * @tagged: tagged model
+ * @hdr_len: bytes of the DDP header
+ * @left: bytes of payload that are not framed yet
+ * @at: TO or MO of the next of them
+ * @it: where they are
+ */
+struct kw_tx_msg {
+	struct kw_fpdu_head head;
+	bool tagged;
+	u32 hdr_len;
+	u32 left;
+	u64 at;
+	struct kw_sg_iter it;
+};
+
+enum kw_tx_kind {
 	KW_MSG_NONE,
-	KW_MSG_WQE,
+	KW_MSG_WQE,		/* a Send or Write */
+	KW_MSG_READ,		/* a WQE's Read Request */
 	KW_MSG_READ_RESP,
+	KW_MSG_RTR,
+	KW_MSG_TERM,
 };
 
 #define KW_TX_OWNED	0x1
@@ -268,16 +303,16 @@ enum kw_tx_msg {
  * @out_eor: they end a TCP segment
  * @out_list: @out_len is of the list of zcopy.c instead
  * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
- * @msg: kind of the message being sent
- * @off: octets of it framed so far
- * @pos: position in the WQE's SGEs
+ * @msg: enum kw_tx_kind of the message being sent
+ * @m: that message
+ * @src: of a Read Response: the source
+ * @body: of a Read Request or a Terminate: the body
  * @wqe: current or held send queue entry
  * @held: @wqe is taken off the ring but may not start yet
  * @lent: the message, if it is sent without a copy: see zcopy.c
  * @responded: the last message was a Read Response: the send queue's turn
  * @rtr_pending: the RTR FPDU has not been framed
  * @term_pending: @term has not been framed
- * @term_sent: it has, and nothing may follow
  * @gate: responder: nothing may be sent before the first FPDU is received
  * @send_msn: next MSN on queue 0
  * @read_msn: next MSN on queue 1
@@ -297,10 +332,10 @@ struct kw_tx {
 	bool responded;
 	bool rtr_pending;
 	bool term_pending;
-	bool term_sent;
 	bool gate;
-	u32 off;
-	struct kw_sg_pos pos;
+	struct kw_tx_msg m;
+	struct kiwarp_sge src;
+	u8 body[KW_TERM_MAX_LEN];
 	struct kw_zc_msg *lent;
 	u32 send_msn;
 	u32 read_msn;
@@ -353,6 +388,7 @@ struct kw_batch {
  * @zc: what is sent without a copy; NULL if nothing is
  * @orq: p.ord entries; head at @orq_head, @orq_len in use
  * @irq: p.ird entries, likewise
+ * @cache: the region in use
  * @batch: doorbells, and what is held back
  * @end_work: teardown
  * @save_data_ready: the socket's callbacks, to be put back
@@ -381,6 +417,7 @@ struct kw_stream {
 	struct kw_read_req *irq;
 	u32 irq_head, irq_len;
 
+	struct kw_mem_cache cache;
 	struct kw_rx rx;
 	struct kw_tx tx;
 	struct kw_batch batch;

@@ -239,7 +239,7 @@ static bool kw_end_tx_more(struct kw_stream *s)
 	bool more;
 	int idx;
 
-	s->rx.mem = NULL;
+	s->cache.mem = NULL;
 	idx = srcu_read_lock(s->mem_srcu);
 	s->tx.gate = false;
 	more = kw_tx_more(s);

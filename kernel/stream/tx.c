@@ -159,7 +159,7 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 
 	if (s->state == KW_STREAM_DEAD || s->state == KW_STREAM_IDLE)
 		return KW_TX_STOPPED;
-	s->rx.mem = NULL;
+	s->cache.mem = NULL;
 	if (s->tx.out_len && !kw_tx_push(s, false, &res))
 		return res;
 	do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Between the parts of the transmit path: tx.c and tx_frame.c. */
+/* Between the parts of the transmit path: tx.c, tx_msg.c and tx_fpdu.c. */
 #ifndef KW_STREAM_TX_H
 #define KW_STREAM_TX_H
 
@@ -11,8 +11,6 @@
  * @p: where the next FPDU begins
  * @left: free octets
  * @cut: where in the stream @p is
- * @summed: end of the octets of the FPDU being built that @crc is of, or NULL
- * @crc: their CRC
  * @fpdus: FPDUs built
  * @full: nothing more fits; the caller sends and starts a new chunk
  * @eor: the chunk has to end its TCP segment
@@ -22,8 +20,6 @@ struct kw_chunk {
 	u8 *p;
 	u32 left;
 	struct kw_cut cut;
-	const u8 *summed;
-	u32 crc;
 	u32 fpdus;
 	bool full;
 	bool eor;

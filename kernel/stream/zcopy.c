@@ -37,10 +37,16 @@
 
 #include "stream/counters.h"
 #include "stream/owner.h"
-#include "stream/place.h"
+#include "stream/sg.h"
 #include "stream/teardown.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
+
+/*
+ * An FPDU with less payload is copied as ever: a reference to a page costs about
+ * as much as copying this, and takes a fragment of the socket buffer besides.
+ */
+#define KW_ZC_PAYLOAD_MIN	512
 
 /*
  * How long the end of a stream waits for pages that its socket has let go of:
@@ -80,6 +86,7 @@ struct kw_zc_msg {
  * @msg: whose pieces the list has; NULL if there is no list
  * @tail: octets of the block from here on are not in the list yet
  * @nr: pieces in the list
+ * @pieces: how many wait behind it: see kw_zc_collect()
  * @octets: of payload in the list that were not copied
  * @iter: what of the list TCP has not taken
  * @vec: the list
@@ -100,6 +107,7 @@ struct kw_zcopy {
 	struct kw_zc_msg *msg;
 	u8 *tail;
 	u32 nr;
+	u32 pieces;
 	u32 octets;
 	struct iov_iter iter;
 	struct bio_vec vec[MAX_SKB_FRAGS];
@@ -375,29 +383,38 @@ void kw_zc_framed(struct kw_stream *s, bool whole)
 }
 
 /**
- * kw_zc_begin() - see to it that there is a list for the message that is lent
+ * kw_zc_listed() - whether there is a list for the message that is lent
  * @s: stream
- * @ch: chunk; its memory is what the list's headers are built in
  *
  * Context: socket lock held, transmit token owned.
- * Return: false if what is in the chunk has to be sent first.
+ * Return: true if kw_zc_list() was called for it, and the list is not sent.
  */
-bool kw_zc_begin(struct kw_stream *s, struct kw_chunk *ch)
+bool kw_zc_listed(const struct kw_stream *s)
+{
+	return s->zc->msg == s->tx.lent;
+}
+
+/**
+ * kw_zc_list() - begin a list for the message that is lent
+ * @s: stream
+ * @start: where in the block the list's headers begin
+ *
+ * Context: socket lock held, transmit token owned.
+ * Return: false if there is one of another message.
+ */
+bool kw_zc_list(struct kw_stream *s, u8 *start)
 {
 	struct kw_zcopy *zc = s->zc;
 	struct sk_buff *skb = tcp_write_queue_tail(s->sock->sk);
 
-	if (zc->msg == s->tx.lent)
-		return true;
-	if (zc->msg || ch->p != ch->start)
+	if (zc->msg)
 		return false;
 	/* A socket buffer of its own, or there might be too few fragments left. */
 	if (skb)
 		TCP_SKB_CB(skb)->eor = 1;
-	ch->cut.room = ch->cut.emss;
 	zc->msg = s->tx.lent;
 	net_zcopy_get(&zc->msg->ubuf);
-	zc->tail = ch->p;
+	zc->tail = start;
 	zc->nr = 0;
 	zc->octets = 0;
 	return true;
@@ -424,106 +441,54 @@ static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
 	return true;
 }
 
-/* Pieces of one region. Returns how many, 0 if they are to be copied instead. */
-static u32 kw_zc_collect_mem(struct kw_stream *s, const struct kw_mem *mem,
-			     u64 off, u32 len, struct bio_vec *bv, u32 room)
-{
-	u32 n = 0;
-
-	while (len) {
-		struct kw_run run = kw_mem_at(mem, off, &s->rx.mem_ext);
-
-		if (n == room ||
-		    !kw_zc_piece(&bv[n], run.va, min_t(u64, run.len, len)))
-			goto copy;
-		off += bv[n].bv_len;
-		len -= bv[n].bv_len;
-		n++;
-	}
-	return n;
-copy:
-	while (n)
-		put_page(bv[--n].bv_page);
-	return 0;
-}
-
 /**
  * kw_zc_collect() - refer to the payload of the next FPDU
- * @s: stream with a list, and tx.pos where the payload begins
- * @len: octets of payload
+ * @s: stream with a list
+ * @it: where the payload is; moved past it if this returns 0
+ * @len: bytes of payload
  *
  * The pieces wait behind the list's end, leaving one entry for what is to stand
  * before them; kw_zc_add() makes them part of it.
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
- * Return: how many pieces, tx.pos moved past them; 0 if the payload is to be
- * copied, -EMSGSIZE if the list is too full for it, -EACCES if a right is
- * missing.
+ * Return: 0; -EAGAIN if the payload is to be copied, -EMSGSIZE if the list is
+ * too full for it, -EACCES if a right is missing.
  */
-int kw_zc_collect(struct kw_stream *s, u32 len)
+int kw_zc_collect(struct kw_stream *s, struct kw_sg_iter *it, u32 len)
 {
+	struct kw_zcopy *zc = s->zc;
 	/* One entry before, and one for the block's last octets. */
-	const u32 room = MAX_SKB_FRAGS - 2 - min_t(u32, s->zc->nr,
+	const u32 room = MAX_SKB_FRAGS - 2 - min_t(u32, zc->nr,
 						   MAX_SKB_FRAGS - 2);
-	struct bio_vec *bv = &s->zc->vec[s->zc->nr + 1];
-	const struct kw_wqe *w = &s->tx.wqe;
-	struct kw_sg_pos pos = s->tx.pos;
-	int rv = -EACCES;
-	u32 n = 0, got;
+	struct bio_vec *bv = &zc->vec[zc->nr + 1];
+	const struct kiwarp_sge *sge = it->sge;
+	u32 off = it->off;
+	int rv;
 
-	while (len && pos.idx < w->num_sge) {
-		const struct kiwarp_sge *e = &w->sge[pos.idx];
-		u32 run = min(len, e->length - pos.off);
-		struct kw_mem *mem;
-
-		if (run) {
-			mem = kw_get_sge(s, e, 0);
-			if (!mem)
-				goto drop;
-			got = kw_zc_collect_mem(s, mem, e->addr + pos.off -
-						mem->base, run, bv + n,
-						room - n);
-			kw_mem_put(mem);
-			rv = s->zc->nr ? -EMSGSIZE : 0;
-			if (!got)
-				goto drop;
-			rv = -EACCES;
-			n += got;
-			pos.off += run;
-			len -= run;
-		}
-		if (pos.off == e->length) {
-			pos.idx++;
-			pos.off = 0;
-		}
+	zc->pieces = 0;
+	if (len < KW_ZC_PAYLOAD_MIN)
+		return -EAGAIN;
+	while (len) {
+		rv = -EACCES;
+		if (!it->run.len && !kw_sg_next(s, it))
+			goto drop;
+		rv = zc->nr ? -EMSGSIZE : -EAGAIN;
+		if (zc->pieces == room ||
+		    !kw_zc_piece(bv, it->run.va, min_t(u64, it->run.len, len)))
+			goto drop;
+		kw_sg_advance(it, bv->bv_len);
+		len -= bv->bv_len;
+		bv++;
+		zc->pieces++;
 	}
-	if (len)
-		goto drop;
-	s->tx.pos = pos;
-	return n;
+	return 0;
 drop:
-	while (n)
-		put_page(bv[--n].bv_page);
+	for (; zc->pieces; zc->pieces--)
+		put_page((--bv)->bv_page);
+	kw_sg_release(it);
+	it->sge = sge;
+	it->off = off;
 	return rv;
-}
-
-/**
- * kw_zc_sum() - continue a CRC over pieces that kw_zc_collect() found
- * @s: stream
- * @crc: the CRC so far
- * @pieces: how many
- *
- * Context: as kw_zc_collect().
- * Return: the CRC.
- */
-u32 kw_zc_sum(const struct kw_stream *s, u32 crc, int pieces)
-{
-	const struct bio_vec *bv = &s->zc->vec[s->zc->nr + 1];
-
-	for (; pieces; pieces--, bv++)
-		crc = kw_long_crc32c(crc, page_address(bv->bv_page) +
-				     bv->bv_offset, bv->bv_len);
-	return crc;
 }
 
 /* The block's octets from the list's tail to @end. */
@@ -538,22 +503,29 @@ static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
 }
 
 /**
- * kw_zc_add() - put an FPDU into the list
+ * kw_zc_add() - make the pieces that kw_zc_collect() found part of the list
  * @s: stream
- * @end: where the octets before its payload end in the block
- * @pieces: its payload, from kw_zc_collect()
- * @next: where the octets behind its payload begin
+ * @at: where in the block they stand: what is before is before them in the list
+ * @crc: a CRC32C so far
  *
  * Context: as kw_zc_collect().
+ * Return: the CRC over them, too, if there are CRCs.
  */
-void kw_zc_add(struct kw_stream *s, const u8 *end, int pieces, u8 *next)
+u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
 {
 	struct kw_zcopy *zc = s->zc;
+	const struct bio_vec *bv;
 
-	kw_zc_add_block(s, end);
-	for (; pieces; pieces--)
-		zc->octets += zc->vec[zc->nr++].bv_len;
-	zc->tail = next;
+	kw_zc_add_block(s, at);
+	zc->tail = at;
+	for (; zc->pieces; zc->pieces--) {
+		bv = &zc->vec[zc->nr++];
+		zc->octets += bv->bv_len;
+		if (s->p.crc)
+			crc = kw_long_crc32c(crc, page_address(bv->bv_page) +
+					     bv->bv_offset, bv->bv_len);
+	}
+	return crc;
 }
 
 /**

@@ -356,7 +356,7 @@ int kw_own_invalidate(struct kw_stream *s, u32 stag)
 void kw_own_read_inv(struct kw_stream *s, u32 stag)
 {
 	kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, false);
-	s->rx.mem = NULL;
+	s->cache.mem = NULL;
 }
 
 /**

@@ -509,7 +509,7 @@ int kw_own_invalidate(struct kw_stream *s, u32 stag)
 void kw_own_read_inv(struct kw_stream *s, u32 stag)
 {
 	kw_own_mem(s, stag)->valid = false;
-	s->rx.mem = NULL;
+	s->cache.mem = NULL;
 }
 
 void kw_own_notify(struct kw_stream *s)

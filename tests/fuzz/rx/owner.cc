@@ -257,7 +257,7 @@ int Owner::invalidate(u32 stag) {
 void Owner::readInvalidated(u32 stag) {
   events.push_back({What::kReadInvalidated, stag});
   if (kw_mem* m = mem(stag)) m->valid = false;
-  stream.rx.mem = nullptr;
+  stream.cache.mem = nullptr;
 }
 
 void Owner::fail(kw_fail why) {

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Choosing the next message, and what is special about each: which header
+ * template and which bytes it has (RFC 5040 section 4), and what follows when
+ * all of it is in FPDUs. Cutting and framing are tx_fpdu.c's.
+ */
+#include <rdma/ib_verbs.h>
+
+#include "stream/counters.h"
+#include "stream/owner.h"
+#include "stream/place.h"
+#include "stream/teardown.h"
+#include "stream/tx.h"
+#include "stream/tx_fpdu.h"
+#include "stream/zcopy.h"
+
+static_assert(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN <= KW_MULPDU_MIN,
+	      "kw_cut_payload() never divides a Terminate or a Read Request");
+
+/* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
+static const u8 kw_send_ops[2][2] = {
+	{ KW_RDMAP_SEND, KW_RDMAP_SEND_SE },
+	{ KW_RDMAP_SEND_INV, KW_RDMAP_SEND_SE_INV },
+};
+
+/* A message whose body is in s->tx.body. */
+static void kw_msg_body(struct kw_stream *s, u8 kind, u8 op, u32 qn, u32 msn,
+			u32 len)
+{
+	kw_msg_untagged(&s->tx.m, op, 0, qn, msn, len);
+	kw_sg_start_bytes(&s->tx.m.it, s->tx.body, len);
+	s->tx.msg = kind;
+}
+
+static void kw_msg_term(struct kw_stream *s)
+{
+	kw_msg_body(s, KW_MSG_TERM, KW_RDMAP_TERMINATE, KW_QN_TERMINATE,
+		    KW_DDP_MSN_FIRST, kw_term_build(s->tx.body, &s->tx.term));
+}
+
+static void kw_msg_read_req(struct kw_stream *s, u8 kind,
+			    const struct kw_read_req *req)
+{
+	kw_msg_body(s, kind, KW_RDMAP_READ_REQ, KW_QN_READ_REQ, s->tx.read_msn,
+		    kw_read_req_build(s->tx.body, req));
+}
+
+/* RFC 6581 section 5: the FPDU that opens the peer-to-peer model. */
+static void kw_msg_rtr(struct kw_stream *s)
+{
+	const struct kw_read_req req = {};
+
+	if (s->p.rtr == KW_RTR_READ) {
+		kw_msg_read_req(s, KW_MSG_RTR, &req);
+		return;
+	}
+	kw_msg_body(s, KW_MSG_RTR, KW_RDMAP_SEND, KW_QN_SEND, s->tx.send_msn,
+		    0);
+	if (s->p.rtr == KW_RTR_WRITE)
+		kw_msg_tagged(&s->tx.m, KW_RDMAP_WRITE, 0, 0, 0);
+}
+
+static void kw_msg_read_resp(struct kw_stream *s)
+{
+	const struct kw_read_req *r = &s->irq[s->irq_head];
+
+	s->tx.src = (struct kiwarp_sge){
+		.addr = r->src_to, .lkey = r->src_stag, .length = r->size,
+	};
+	kw_msg_tagged(&s->tx.m, KW_RDMAP_READ_RESP, r->sink_stag, r->sink_to,
+		      r->size);
+	kw_sg_start(&s->tx.m.it, &s->tx.src, 1, IB_ACCESS_REMOTE_READ);
+	s->tx.msg = KW_MSG_READ_RESP;
+}
+
+/* What a Read is posted with; a list without entries reads nothing. */
+static struct kiwarp_sge kw_wqe_sink(const struct kw_wqe *w)
+{
+	return w->num_sge ? w->sge[0] : (struct kiwarp_sge){};
+}
+
+static void kw_msg_read(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	const struct kiwarp_sge sink = kw_wqe_sink(w);
+	const struct kw_read_req req = {
+		.sink_stag = sink.lkey,
+		.sink_to = sink.addr,
+		.size = sink.length,
+		.src_stag = w->rkey,
+		.src_to = w->raddr,
+	};
+
+	kw_msg_read_req(s, KW_MSG_READ, &req);
+}
+
+/* A Send or Write. */
+static void kw_msg_wqe(struct kw_stream *s)
+{
+	struct kw_tx_msg *m = &s->tx.m;
+	struct kw_wqe *w = &s->tx.wqe;
+	bool inv = w->opcode == KIWARP_OP_SEND_INV;
+	bool se = w->flags & KIWARP_SQE_SOLICITED;
+
+	if (w->opcode == KIWARP_OP_WRITE)
+		kw_msg_tagged(m, KW_RDMAP_WRITE, w->rkey, w->raddr, w->len);
+	else
+		kw_msg_untagged(m, kw_send_ops[inv][se], inv ? w->inv_stag : 0,
+				KW_QN_SEND, s->tx.send_msn, w->len);
+	if (w->flags & KIWARP_SQE_INLINE)
+		kw_sg_start_bytes(&m->it, w->inl, w->len);
+	else
+		kw_sg_start(&m->it, w->sge, w->num_sge, 0);
+	s->tx.msg = KW_MSG_WQE;
+	if (w->len >= s->zcopy_min)
+		kw_zc_lend(s);
+}
+
+static bool kw_wqe_is_read(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_READ || w->opcode == KIWARP_OP_READ_INV;
+}
+
+static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
+{
+	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
+		return false;
+	/* With no Reads allowed at all, kw_wqe_check() is to say so. */
+	return !kw_wqe_is_read(w) || !s->p.ord || s->orq_len < s->p.ord;
+}
+
+/* A local fault: the WQE completes in error and the stream ends. */
+static void kw_wqe_fail(struct kw_stream *s, u16 status)
+{
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.held = false;
+	kw_own_wqe_done(s, s->tx.wqe.index, status);
+	kw_term_set(&s->tx.term, KW_TERM_RDMAP_CATASTROPHIC, 0, NULL, NULL);
+	kw_stream_fail(s, KW_FAIL_LOCAL, true);
+}
+
+/* Checks that are made once, before the first octet of a message goes out. */
+static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
+{
+	u32 access = kw_wqe_is_read(w) ? IB_ACCESS_LOCAL_WRITE : 0;
+
+	if (w->status != IB_WC_SUCCESS)
+		return w->status;
+	if (kw_wqe_is_read(w) && !s->p.ord)
+		return IB_WC_LOC_QP_OP_ERR;
+	/* Of a single entry, gathering the first octet checks all of it. */
+	if ((access || w->num_sge > 1) &&
+	    kw_sg_check(s, w->sge, w->num_sge, access))
+		return IB_WC_LOC_PROT_ERR;
+	if (w->opcode == KIWARP_OP_READ_INV &&
+	    (!w->num_sge || kw_sg_check_inv(s, &w->sge[0])))
+		return IB_WC_LOC_PROT_ERR;
+	return IB_WC_SUCCESS;
+}
+
+static bool kw_wqe_is_local(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_LOCAL_INV ||
+	       w->opcode == KIWARP_OP_REG_MR;
+}
+
+/* Start the held WQE. Returns false if the stream failed over it. */
+static bool kw_wqe_start(struct kw_stream *s)
+{
+	struct kw_wqe *w = &s->tx.wqe;
+	u16 status = kw_wqe_check(s, w);
+
+	if (status == IB_WC_SUCCESS && kw_wqe_is_local(w))
+		status = kw_own_local_op(s, w);
+	if (status != IB_WC_SUCCESS) {
+		kw_wqe_fail(s, status);
+		return false;
+	}
+	s->tx.held = false;
+	if (kw_wqe_is_local(w))
+		kw_own_wqe_done(s, w->index, status);
+	else if (kw_wqe_is_read(w))
+		kw_msg_read(s);
+	else
+		kw_msg_wqe(s);
+	return true;
+}
+
+static bool kw_sq_work(const struct kw_stream *s)
+{
+	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
+}
+
+/* Take the next WQE that may start. */
+static bool kw_next_wqe(struct kw_stream *s)
+{
+	while (kw_sq_work(s) && s->tx.msg == KW_MSG_NONE) {
+		if (!s->tx.held && !kw_own_next_wqe(s, &s->tx.wqe))
+			return false;
+		s->tx.held = true;
+		if (!kw_wqe_may_start(s, &s->tx.wqe))
+			return false;
+		if (!kw_wqe_start(s))
+			return false;
+	}
+	return s->tx.msg != KW_MSG_NONE;
+}
+
+/*
+ * Choose the next message. Messages do not interleave (RFC 5041 section 5.3),
+ * so Read Responses and the send queue take turns, message by message.
+ */
+static void kw_next_msg(struct kw_stream *s)
+{
+	if (kw_sq_work(s)) {
+		if (s->tx.rtr_pending)
+			kw_msg_rtr(s);
+		else if (!s->irq_len)
+			kw_next_wqe(s);
+		else if (!(s->tx.responded && kw_next_wqe(s)) && kw_sq_work(s))
+			kw_msg_read_resp(s);
+	}
+	/* A WQE may have failed the stream. */
+	if (s->tx.term_pending)
+		kw_msg_term(s);
+}
+
+static void kw_orq_push(struct kw_stream *s, const struct kw_orq_entry *e)
+{
+	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] = *e;
+	s->tx.read_msn++;
+}
+
+static void kw_rtr_framed(struct kw_stream *s)
+{
+	const struct kw_orq_entry rtr = { .rtr = true };
+
+	s->tx.rtr_pending = false;
+	if (s->p.rtr == KW_RTR_READ)
+		kw_orq_push(s, &rtr);
+	else if (s->p.rtr == KW_RTR_SEND)
+		s->tx.send_msn++;
+}
+
+static void kw_read_framed(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	const struct kw_orq_entry e = {
+		.sink = kw_wqe_sink(w),
+		.sq_index = w->index,
+		.quiet = !(w->flags & KIWARP_SQE_SIGNALED),
+		.inv = w->opcode == KIWARP_OP_READ_INV,
+	};
+
+	kw_orq_push(s, &e);
+}
+
+static void kw_wqe_framed(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+
+	if (w->opcode != KIWARP_OP_WRITE)
+		s->tx.send_msn++;
+	s->tx.responded = false;
+	if (s->tx.lent)
+		kw_zc_framed(s, true);
+	else
+		kw_own_wqe_done(s, w->index, IB_WC_SUCCESS);
+}
+
+/* All of the message is in FPDUs. */
+static void kw_msg_framed(struct kw_stream *s)
+{
+	u8 kind = s->tx.msg;
+
+	s->tx.msg = KW_MSG_NONE;
+	switch (kind) {
+	case KW_MSG_WQE:
+		kw_wqe_framed(s);
+		break;
+	case KW_MSG_READ:
+		kw_read_framed(s);
+		break;
+	case KW_MSG_READ_RESP:
+		s->irq_head = (s->irq_head + 1) % s->p.ird;
+		s->irq_len--;
+		s->tx.responded = true;
+		break;
+	case KW_MSG_RTR:
+		kw_rtr_framed(s);
+		break;
+	case KW_MSG_TERM:
+		s->tx.term_pending = false;
+		kw_counter_add(s->counters, KW_CNT_TERM_SENT, 1);
+		break;
+	}
+}
+
+/*
+ * The source may have been deregistered since the request was checked. The
+ * peer is shown what is left of the request (RFC 5040 section 4.8).
+ */
+static void kw_read_resp_fail(struct kw_stream *s)
+{
+	struct kw_read_req left = s->irq[s->irq_head];
+	u16 code;
+	u8 hdr[KW_DDP_UNTAGGED_LEN];
+	u8 body[KW_READ_REQ_LEN];
+
+	left.sink_to += left.size - s->tx.m.left;
+	left.src_to += left.size - s->tx.m.left;
+	left.size = s->tx.m.left;
+	code = kw_check_read(s, left.src_stag, left.src_to, left.size);
+	/* Those held have successive MSNs, and this is the oldest. */
+	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
+			    KW_QN_READ_REQ, s->rx.read_msn - s->irq_len, 0);
+	kw_read_req_build(body, &left);
+	s->tx.msg = KW_MSG_NONE;
+	kw_term_set(&s->tx.term, code ? code : KW_TERM_RDMAP_INV_STAG,
+		    sizeof(hdr) + sizeof(body), hdr, body);
+	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
+}
+
+/**
+ * kw_tx_more() - whether there is something to frame
+ * @s: stream
+ *
+ * Takes a WQE off the send queue if that is what comes next.
+ *
+ * Context: inside s->mem_srcu, socket lock held, transmit token owned.
+ * Return: true if kw_tx_frame() has something to do.
+ */
+bool kw_tx_more(struct kw_stream *s)
+{
+	if (s->tx.gate && !s->tx.term_pending)
+		return false;
+	if (s->tx.msg == KW_MSG_NONE)
+		kw_next_msg(s);
+	return s->tx.msg != KW_MSG_NONE;
+}
+
+/**
+ * kw_tx_frame() - build the next FPDU, or FPDUs
+ * @s: stream
+ * @ch: where to
+ *
+ * Context: as kw_tx_more().
+ * Return: true if there may be more to build: else there is nothing, or
+ * @ch->full says that a new chunk is wanted.
+ */
+bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
+{
+	int rv;
+
+	if (!kw_tx_more(s))
+		return false;
+	rv = kw_fpdu_build(s, ch, &s->tx.m);
+	if (!rv)
+		return false;
+	/* Memory that may not be read leaves a Terminate in its place. */
+	if (rv < 0 && s->tx.msg == KW_MSG_READ_RESP)
+		kw_read_resp_fail(s);
+	else if (rv < 0)
+		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
+	else if (!s->tx.m.left)
+		kw_msg_framed(s);
+	return true;
+}
