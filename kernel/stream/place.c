@@ -5,7 +5,7 @@
 #include <linux/string.h>
 #include <rdma/ib_verbs.h>
 
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/place.h"
 #include "stream/sg.h"
 #include "stream/vec.h"

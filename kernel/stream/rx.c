@@ -11,7 +11,7 @@
 #include <net/tcp.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/rx.h"
 #include "stream/rx_next.h"
 #include "stream/teardown.h"
@@ -387,7 +387,7 @@ void kw_rx_run(struct kw_stream *s)
 	s->rx.running = false;
 
 	kw_stream_check_peer(s);
-	kw_own_notify(s);
+	s->ops->notify(s);
 	if (s->rx.kick) {
 		s->rx.kick = false;
 		kw_stream_kick(s, KW_KICK_LOCKED);

@@ -7,7 +7,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/place.h"
 #include "stream/rx.h"
 #include "stream/rx_next.h"
@@ -91,7 +91,7 @@ static int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
 			   u16 status, u16 code)
 {
 	if (!e->rtr)
-		kw_own_wqe_done(s, e->sq_index, status);
+		s->ops->wqe_done(s, e->sq_index, status);
 	return KW_RX_TERM(code);
 }
 
@@ -157,11 +157,13 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 	/* For a WQE that waited for this, or for the end. */
 	if (s->tx.held || s->state != KW_STREAM_OPEN)
 		s->rx.kick = true;
-	if (e->inv)
-		kw_own_read_inv(s, e->sink.lkey);
+	if (e->inv) {
+		s->ops->invalidate(s, e->sink.lkey, false);
+		s->cache.mem = NULL;
+	}
 	if (!e->rtr) {
-		kw_own_wqe_done(s, e->sq_index, IB_WC_SUCCESS);
-		kw_own_retire(s);
+		s->ops->wqe_done(s, e->sq_index, IB_WC_SUCCESS);
+		s->ops->retire(s);
 	}
 	if (!e->quiet)
 		kw_rx_tell(s);
@@ -185,7 +187,7 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 
 	if (seg->ddp.msn != s->rx.send_msn)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	rv = kw_own_next_recv(s, &s->rx.recv);
+	rv = s->ops->next_recv(s, &s->rx.recv);
 	if (!rv)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
 	if (rv < 0)
@@ -203,14 +205,14 @@ static int kw_rx_send_fail(struct kw_stream *s, u16 status, u16 code)
 {
 	s->reason = KIWARP_TERM_SENT | code;
 	s->rx.recv_open = false;
-	kw_own_recv_done(s, &s->rx.recv, status, 0, false, false, 0);
+	s->ops->recv_done(s, &s->rx.recv, status, 0, false, false, 0);
 	return KW_RX_TERM(code);
 }
 
 /* RFC 5040 section 7.2: why the peer may not invalidate an STag. */
 static u16 kw_rx_invalidate(struct kw_stream *s, u32 stag)
 {
-	switch (kw_own_invalidate(s, stag)) {
+	switch (s->ops->invalidate(s, stag, true)) {
 	case 0:
 		return 0;
 	case -ENOENT:
@@ -239,7 +241,7 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
 	kw_rx_tell(s);
-	kw_own_recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
+	s->ops->recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
 			 seg->ddp.mo + seg->len, kw_op_solicits(seg->op), inv,
 			 seg->ddp.ulp_dword);
 	return 0;

@@ -6,7 +6,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/rx.h"
 #include "stream/teardown.h"
 
@@ -71,9 +71,9 @@ static void kw_term_blame(struct kw_stream *s, const struct kw_term *t,
 	if (!h.tagged && h.qn == KW_QN_READ_REQ) {
 		e = kw_term_read(s, h.msn);
 		if (e && !e->rtr)
-			kw_own_wqe_done(s, e->sq_index, status);
+			s->ops->wqe_done(s, e->sq_index, status);
 	} else if (kw_term_is_current(s, &h)) {
-		kw_own_wqe_done(s, s->tx.wqe.index, status);
+		s->ops->wqe_done(s, s->tx.wqe.index, status);
 	}
 }
 

@@ -5,7 +5,7 @@
  */
 #include <rdma/ib_verbs.h>
 
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/sg.h"
 
 /**
@@ -23,7 +23,7 @@ struct kw_mem *kw_sg_hold(struct kw_stream *s, u32 stag)
 	struct kw_mem *mem = s->cache.mem;
 
 	if (!mem || mem->stag != stag || !READ_ONCE(mem->valid)) {
-		mem = kw_own_mem(s, stag);
+		mem = s->ops->mem(s, stag);
 		s->cache.mem = mem;
 	}
 	return mem && kw_mem_get(mem, stag) ? mem : NULL;

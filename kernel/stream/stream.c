@@ -5,7 +5,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/rx.h"
 #include "stream/stream.h"
 #include "stream/teardown.h"
@@ -23,13 +23,16 @@
 /**
  * kw_stream_init() - prepare a stream that has no connection
  * @s: stream
+ * @ops: the queue pair's
  * @mem_srcu: domain that keeps regions alive during a pass
  * @counters: the device's
  */
-void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
+void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
+		    struct srcu_struct *mem_srcu,
 		    struct kw_counters __percpu *counters)
 {
 	memset(s, 0, sizeof(*s));
+	s->ops = ops;
 	s->mem_srcu = mem_srcu;
 	s->counters = counters;
 	INIT_DELAYED_WORK(&s->end_work, kw_end_work);
@@ -115,7 +118,7 @@ static void kw_stream_await_first(struct kw_stream *s)
  * @p: what start-up settled
  *
  * Context: process. The owner holds a reference for the stream, which
- * kw_own_ended() gives back.
+ * kw_stream_ops.ended gives back.
  * Return: 0; -ENOMEM or -EINVAL (the owner is not ready) with no reference
  * kept.
  */
@@ -162,7 +165,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.gate = !p->initiator;
 
 	lock_sock(sk);
-	rv = kw_own_started(s);
+	rv = s->ops->started(s);
 	if (rv) {
 		release_sock(sk);
 		kw_zc_close(s);

@@ -3,8 +3,8 @@
  * One iWARP stream: one TCP connection in FPDU mode.
  *
  * The stream knows the wire (wire/) and the socket. It does not know the RDMA
- * objects: what it needs of them it asks its owner through owner.h, where
- * every function says in which context it is called.
+ * objects: what it needs of them it asks the queue pair through the table of
+ * ops.h, which says in which context each function is called.
  *
  * Contexts and locks: all receive and transmit state belongs to the socket
  * lock. Receiving runs in the socket's data_ready callback, which TCP calls
@@ -260,6 +260,7 @@ struct kw_rx {
 	u32 staged;
 };
 
+struct kw_stream_ops;
 struct kw_zcopy;
 struct kw_zc_msg;
 
@@ -369,6 +370,7 @@ struct kw_batch {
 
 /**
  * struct kw_stream - one iWARP stream
+ * @ops: the queue pair's
  * @sock: owned from kw_stream_start() to the end of kw_stream_end()
  * @state: enum kw_stream_state
  * @peer_fin: the peer has closed its half, and all before that was received
@@ -394,6 +396,7 @@ struct kw_batch {
  * @save_data_ready: the socket's callbacks, to be put back
  */
 struct kw_stream {
+	const struct kw_stream_ops *ops;
 	struct socket *sock;
 	u8 state;
 	bool peer_fin;
@@ -442,7 +445,8 @@ enum kw_kick {
 	KW_KICK_LOCKED,		/* the caller runs under the socket lock */
 };
 
-void kw_stream_init(struct kw_stream *s, struct srcu_struct *mem_srcu,
+void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
+		    struct srcu_struct *mem_srcu,
 		    struct kw_counters __percpu *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);

@@ -113,7 +113,7 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
 	s->tx.term_pending = terminate;
 	s->rx.kick = true;
 	s->rx.recv_open = false;
-	kw_own_failed(s, why);
+	s->ops->failed(s, why);
 	kw_stream_set_deadline(s, KW_ERROR_TIMEOUT);
 	if (!terminate)
 		kw_stream_queue(s, &s->end_work, 0);
@@ -126,7 +126,7 @@ static void kw_stream_begin_close(struct kw_stream *s)
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
 	s->gate_end = jiffies + msecs_to_jiffies(s->p.gate_ms);
-	kw_own_closing(s);
+	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
 
@@ -192,7 +192,7 @@ static void kw_stream_reset(struct kw_stream *s)
 		s->status = -sk->sk_err;
 	kw_counter_add(s->counters, KW_CNT_CONN_RESET, 1);
 	kw_stream_fail(s, closing ? KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
-	kw_own_notify(s);
+	s->ops->notify(s);
 }
 
 static void kw_end_check_lost(struct sock *sk)
@@ -357,7 +357,7 @@ static void kw_end_finish(struct kw_stream *s)
 	s->sock = NULL;
 	kw_zc_close(s);
 	kw_stream_free_queues(s);
-	kw_own_ended(s);
+	s->ops->ended(s);
 }
 
 /*

@@ -3,7 +3,7 @@
 #ifndef KW_STREAM_TEARDOWN_H
 #define KW_STREAM_TEARDOWN_H
 
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/stream.h"
 
 void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);

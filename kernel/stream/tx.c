@@ -15,7 +15,7 @@
 
 #include "stream/block.h"
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/zcopy.h"
@@ -86,7 +86,7 @@ static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 	}
 	tx->out_eor = false;
 	tx->out_list = false;
-	kw_own_retire(s);
+	s->ops->retire(s);
 	return true;
 }
 
@@ -210,7 +210,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 			kw_stream_drained(s);
 	} while (atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) != KW_TX_OWNED);
 
-	kw_own_notify(s);
+	s->ops->notify(s);
 	return true;
 }
 

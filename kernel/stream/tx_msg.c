@@ -7,7 +7,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/place.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
@@ -134,7 +134,7 @@ static void kw_wqe_fail(struct kw_stream *s, u16 status)
 {
 	s->tx.msg = KW_MSG_NONE;
 	s->tx.held = false;
-	kw_own_wqe_done(s, s->tx.wqe.index, status);
+	s->ops->wqe_done(s, s->tx.wqe.index, status);
 	kw_term_set(&s->tx.term, KW_TERM_RDMAP_CATASTROPHIC, 0, NULL, NULL);
 	kw_stream_fail(s, KW_FAIL_LOCAL, true);
 }
@@ -171,14 +171,14 @@ static bool kw_wqe_start(struct kw_stream *s)
 	u16 status = kw_wqe_check(s, w);
 
 	if (status == IB_WC_SUCCESS && kw_wqe_is_local(w))
-		status = kw_own_local_op(s, w);
+		status = s->ops->local_op(s, w);
 	if (status != IB_WC_SUCCESS) {
 		kw_wqe_fail(s, status);
 		return false;
 	}
 	s->tx.held = false;
 	if (kw_wqe_is_local(w))
-		kw_own_wqe_done(s, w->index, status);
+		s->ops->wqe_done(s, w->index, status);
 	else if (kw_wqe_is_read(w))
 		kw_msg_read(s);
 	else
@@ -195,7 +195,7 @@ static bool kw_sq_work(const struct kw_stream *s)
 static bool kw_next_wqe(struct kw_stream *s)
 {
 	while (kw_sq_work(s) && s->tx.msg == KW_MSG_NONE) {
-		if (!s->tx.held && !kw_own_next_wqe(s, &s->tx.wqe))
+		if (!s->tx.held && !s->ops->next_wqe(s, &s->tx.wqe))
 			return false;
 		s->tx.held = true;
 		if (!kw_wqe_may_start(s, &s->tx.wqe))
@@ -265,7 +265,7 @@ static void kw_wqe_framed(struct kw_stream *s)
 	if (s->tx.lent)
 		kw_zc_framed(s, true);
 	else
-		kw_own_wqe_done(s, w->index, IB_WC_SUCCESS);
+		s->ops->wqe_done(s, w->index, IB_WC_SUCCESS);
 }
 
 /* All of the message is in FPDUs. */

@@ -36,7 +36,7 @@
 #include <net/tcp.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/sg.h"
 #include "stream/teardown.h"
 #include "stream/vec.h"
@@ -176,7 +176,7 @@ static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 
 	if (m->copied)
 		kw_counter_add(s->counters, KW_CNT_TX_ZCOPY_COPIED, 1);
-	kw_own_wqe_back(s, m->index, good);
+	s->ops->wqe_back(s, m->index, good);
 	kw_zc_msg_free(m);
 }
 
@@ -198,7 +198,7 @@ static void kw_zc_reap(struct kw_zcopy *zc)
 	spin_lock_irq(&zc->lock);
 	zc->busy -= n;
 	spin_unlock_irq(&zc->lock);
-	kw_own_notify(s);
+	s->ops->notify(s);
 	/* The end may have waited for it. */
 	if (!kw_zc_busy(s))
 		kw_stream_drained(s);
@@ -262,7 +262,7 @@ static void kw_zc_drop_list(struct kw_zcopy *zc)
  * kw_zc_detach() - want no more to know what comes back
  * @s: stream that neither sends nor receives any more
  *
- * What is lent still is: the owner flushes it in kw_own_ended().
+ * What is lent still is: the owner flushes it in kw_stream_ops.ended.
  *
  * Context: process, before the socket goes.
  */
@@ -361,7 +361,7 @@ void kw_zc_lend(struct kw_stream *s)
 	zc->busy++;
 	spin_unlock_irq(&zc->lock);
 	s->tx.lent = m;
-	kw_own_wqe_lent(s, m->index);
+	s->ops->wqe_lent(s, m->index);
 }
 
 /**

@@ -112,7 +112,7 @@ struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access)
 	mr->mem.valid = true;
 	ibmr = kw_mr_publish(kw_dev(ibpd->device), mr);
 	if (!IS_ERR(ibmr))
-		/* Pairs with kw_own_mem(). */
+		/* Pairs with kw_qp_op_mem(). */
 		smp_store_release(&pd->local, &mr->mem);
 	return ibmr;
 }

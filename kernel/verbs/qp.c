@@ -222,7 +222,8 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 	qp->rcq = kw_cq(a->recv_cq);
 	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->idle = true;
-	kw_stream_init(&qp->stream, &qp->dev->mem_srcu, qp->dev->counters);
+	kw_stream_init(&qp->stream, &kw_qp_stream_ops, &qp->dev->mem_srcu,
+		       qp->dev->counters);
 }
 
 /**

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Between the parts of the queue pair: qp.c, qp_post.c, qp_owner.c. */
+/* Between the parts of the queue pair: qp.c, qp_post.c, qp_stream.c. */
 #ifndef KW_VERBS_QP_H
 #define KW_VERBS_QP_H
 
 #include "verbs/verbs.h"
+
+extern const struct kw_stream_ops kw_qp_stream_ops;
 
 void kw_qp_set_state(struct kw_qp *qp, u8 state);
 void kw_qp_flush(struct kw_qp *qp);

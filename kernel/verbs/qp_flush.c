@@ -22,7 +22,7 @@ static bool kw_status_solicits(u16 status)
  * @t: what is known of it
  * @status: enum ib_wc_status
  *
- * Context: the queues' owner: see qp_owner.c.
+ * Context: the queues' owner: see qp_stream.c.
  */
 void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		       u16 status)
@@ -56,7 +56,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  * @flags: KIWARP_CQE_*
  * @inv_stag: with KIWARP_CQE_WITH_INV
  *
- * Context: the queues' owner: see qp_owner.c.
+ * Context: the queues' owner: see qp_stream.c.
  */
 void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 		       u8 flags, u32 inv_stag)
@@ -170,7 +170,7 @@ static void kw_flush_rq(struct kw_qp *qp)
  * @qp: queue pair in ERROR, with no stream that works on its queues
  *
  * Work that had a result of its own keeps it. Work whose buffers are lent to
- * TCP stays, and what was posted after it: see kw_own_wqe_back().
+ * TCP stays, and what was posted after it: see kw_qp_op_wqe_back().
  *
  * Context: qp->lock held.
  */

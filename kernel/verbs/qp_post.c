@@ -6,7 +6,7 @@
 
 /*
  * What user space has posted last, as far as a look at shared memory tells:
- * kw_own_next_wqe() reads it again, and to believe this one can but lead to
+ * kw_qp_op_next_wqe() reads it again, and to believe this one can but lead to
  * sending earlier or later. Each entry has room for one struct kiwarp_sge.
  */
 static void kw_user_doorbell(struct kw_qp *qp)
@@ -195,7 +195,7 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 		}
 		qp->sq_post++;
 	}
-	/* Pairs with the acquire in kw_own_next_wqe(). */
+	/* Pairs with the acquire in kw_qp_op_next_wqe(). */
 	smp_store_release(&kw_ctrl(&qp->sq)->producer, qp->sq_post);
 	spin_unlock_irqrestore(&qp->sq_post_lock, flags);
 	return rv;
@@ -258,7 +258,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 					    wr->sg_list, wr->num_sge);
 		qp->rq_post++;
 	}
-	/* Pairs with the acquire in kw_own_next_recv(). */
+	/* Pairs with the acquire in kw_qp_op_next_recv(). */
 	smp_store_release(&kw_ctrl(&qp->rq)->producer, qp->rq_post);
 	spin_unlock_irqrestore(&qp->rq_post_lock, flags);
 	return rv;

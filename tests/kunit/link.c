@@ -85,6 +85,153 @@ static int kt_option(struct socket *sock, int name, int value)
 				     KERNEL_SOCKPTR(&value), sizeof(value));
 }
 
+/* struct kw_stream_ops, from the tables of the link. */
+
+static struct kt_link *kt_of(struct kw_stream *s)
+{
+	return container_of(s, struct kt_link, s);
+}
+
+static bool kt_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (l->next_wqe == l->nr_wqe)
+		return false;
+	*w = l->wqe[l->next_wqe++];
+	return true;
+}
+
+static void kt_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->wdone[l->nr_wdone] = (struct kt_wqe_done){ index, status };
+	WRITE_ONCE(l->nr_wdone, l->nr_wdone + 1);
+}
+
+static void kt_op_wqe_lent(struct kw_stream *s, u32 index)
+{
+	kt_of(s)->nr_lent++;
+}
+
+static void kt_op_wqe_back(struct kw_stream *s, u32 index, bool good)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (good)
+		kt_op_wqe_done(s, index, IB_WC_SUCCESS);
+	WRITE_ONCE(l->nr_back, l->nr_back + 1);
+}
+
+static void kt_op_retire(struct kw_stream *s)
+{
+}
+
+static int kt_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
+{
+	return IB_WC_LOC_QP_OP_ERR;
+}
+
+static int kt_op_next_recv(struct kw_stream *s, struct kw_recv *r)
+{
+	struct kt_link *l = kt_of(s);
+
+	if (l->next_recv == l->nr_recv)
+		return 0;
+	*r = l->recv[l->next_recv++];
+	return 1;
+}
+
+static void kt_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
+			   u16 status, u32 len, bool solicited,
+			   bool invalidated, u32 inv_stag)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->done[l->nr_done] = (struct kt_recv_done){
+		.wr_id = r->wr_id,
+		.len = len,
+		.inv_stag = inv_stag,
+		.status = status,
+		.solicited = solicited,
+		.invalidated = invalidated,
+	};
+	WRITE_ONCE(l->nr_done, l->nr_done + 1);
+}
+
+static struct kw_mem *kt_op_mem(struct kw_stream *s, u32 stag)
+{
+	struct kt_link *l = kt_of(s);
+	u32 r;
+
+	if (!l->lookups)
+		return NULL;
+	l->lookups--;
+	for (r = 0; r < KT_NR_REGIONS; r++)
+		if (l->mem[r].stag == stag && l->mem[r].valid)
+			return &l->mem[r];
+	return NULL;
+}
+
+static int kt_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
+{
+	struct kw_mem *mem = kt_op_mem(s, stag);
+
+	if (!mem)
+		return -ENOENT;
+	if (remote && !(mem->access & IB_ACCESS_REMOTE_WRITE))
+		return -EPERM;
+	mem->valid = false;
+	return 0;
+}
+
+static void kt_op_notify(struct kw_stream *s)
+{
+}
+
+static int kt_op_started(struct kw_stream *s)
+{
+	return 0;
+}
+
+static void kt_op_closing(struct kw_stream *s)
+{
+	kt_of(s)->closing = true;
+}
+
+static void kt_op_failed(struct kw_stream *s, enum kw_fail why)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->why = why;
+	WRITE_ONCE(l->failed, true);
+}
+
+static void kt_op_ended(struct kw_stream *s)
+{
+	cancel_delayed_work(&s->end_work);
+	complete_all(&kt_of(s)->ended);
+}
+
+static const struct kw_stream_ops kt_ops = {
+	.next_wqe = kt_op_next_wqe,
+	.wqe_done = kt_op_wqe_done,
+	.wqe_lent = kt_op_wqe_lent,
+	.wqe_back = kt_op_wqe_back,
+	.retire = kt_op_retire,
+	.local_op = kt_op_local_op,
+	.next_recv = kt_op_next_recv,
+	.recv_done = kt_op_recv_done,
+	.mem = kt_op_mem,
+	.invalidate = kt_op_invalidate,
+	.notify = kt_op_notify,
+	.started = kt_op_started,
+	.closing = kt_op_closing,
+	.failed = kt_op_failed,
+	.ended = kt_op_ended,
+};
+
 /* A connection over lo: @l->peer, and what is returned for the stream. */
 static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
 {
@@ -149,7 +296,7 @@ struct kt_link *kt_link_new(struct kunit *test,
 	KUNIT_ASSERT_NOT_NULL(test, l->counters);
 	kt_regions(l);
 	sock = kt_connect(l, mss, rcvbuf);
-	kw_stream_init(&l->s, &l->srcu, l->counters);
+	kw_stream_init(&l->s, &kt_ops, &l->srcu, l->counters);
 	l->s.pd = l;
 	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
 	KUNIT_ASSERT_EQ(test, 0, kw_stream_start(&l->s, sock, p));
@@ -404,138 +551,4 @@ void kt_pattern(u8 *p, u32 len, u8 seed)
 
 	for (i = 0; i < len; i++)
 		p[i] = seed + i * 7;
-}
-
-/* stream/owner.h, from the tables of the link. */
-
-static struct kt_link *kt_of(struct kw_stream *s)
-{
-	return container_of(s, struct kt_link, s);
-}
-
-bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
-{
-	struct kt_link *l = kt_of(s);
-
-	if (l->next_wqe == l->nr_wqe)
-		return false;
-	*w = l->wqe[l->next_wqe++];
-	return true;
-}
-
-void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
-{
-	struct kt_link *l = kt_of(s);
-
-	l->wdone[l->nr_wdone] = (struct kt_wqe_done){ index, status };
-	WRITE_ONCE(l->nr_wdone, l->nr_wdone + 1);
-}
-
-void kw_own_wqe_lent(struct kw_stream *s, u32 index)
-{
-	kt_of(s)->nr_lent++;
-}
-
-void kw_own_wqe_back(struct kw_stream *s, u32 index, bool good)
-{
-	struct kt_link *l = kt_of(s);
-
-	if (good)
-		kw_own_wqe_done(s, index, IB_WC_SUCCESS);
-	WRITE_ONCE(l->nr_back, l->nr_back + 1);
-}
-
-void kw_own_retire(struct kw_stream *s)
-{
-}
-
-int kw_own_local_op(struct kw_stream *s, const struct kw_wqe *w)
-{
-	return IB_WC_LOC_QP_OP_ERR;
-}
-
-int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
-{
-	struct kt_link *l = kt_of(s);
-
-	if (l->next_recv == l->nr_recv)
-		return 0;
-	*r = l->recv[l->next_recv++];
-	return 1;
-}
-
-void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
-		      u32 len, bool solicited, bool invalidated, u32 inv_stag)
-{
-	struct kt_link *l = kt_of(s);
-
-	l->done[l->nr_done] = (struct kt_recv_done){
-		.wr_id = r->wr_id,
-		.len = len,
-		.inv_stag = inv_stag,
-		.status = status,
-		.solicited = solicited,
-		.invalidated = invalidated,
-	};
-	WRITE_ONCE(l->nr_done, l->nr_done + 1);
-}
-
-struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
-{
-	struct kt_link *l = kt_of(s);
-	u32 r;
-
-	if (!l->lookups)
-		return NULL;
-	l->lookups--;
-	for (r = 0; r < KT_NR_REGIONS; r++)
-		if (l->mem[r].stag == stag && l->mem[r].valid)
-			return &l->mem[r];
-	return NULL;
-}
-
-int kw_own_invalidate(struct kw_stream *s, u32 stag)
-{
-	struct kw_mem *mem = kw_own_mem(s, stag);
-
-	if (!mem)
-		return -ENOENT;
-	if (!(mem->access & IB_ACCESS_REMOTE_WRITE))
-		return -EPERM;
-	mem->valid = false;
-	return 0;
-}
-
-void kw_own_read_inv(struct kw_stream *s, u32 stag)
-{
-	kw_own_mem(s, stag)->valid = false;
-	s->cache.mem = NULL;
-}
-
-void kw_own_notify(struct kw_stream *s)
-{
-}
-
-int kw_own_started(struct kw_stream *s)
-{
-	return 0;
-}
-
-void kw_own_closing(struct kw_stream *s)
-{
-	kt_of(s)->closing = true;
-}
-
-void kw_own_failed(struct kw_stream *s, enum kw_fail why)
-{
-	struct kt_link *l = kt_of(s);
-
-	l->why = why;
-	WRITE_ONCE(l->failed, true);
-}
-
-void kw_own_ended(struct kw_stream *s)
-{
-	cancel_delayed_work(&s->end_work);
-	complete_all(&kt_of(s)->ended);
 }

@@ -11,7 +11,7 @@
 #include <linux/completion.h>
 
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 
 #define KT_MAX		64
 
@@ -47,7 +47,7 @@ struct kt_wqe_done {
  * @s: the stream
  * @peer: the far end's socket
  * @peer_off: octets that it has read as FPDUs, markers included
- * @ended: the stream's owner was told the end
+ * @ended: the stream has called kw_stream_ops.ended
  * @nr_recv: receives posted; @next_recv: taken
  * @nr_wqe: send queue entries posted; @next_wqe: taken
  * @done: results of receives, @nr_done of them

@@ -98,6 +98,31 @@ kw_recv receive(unsigned i, kiwarp_sge* sge) {
   return r;
 }
 
+const kw_stream_ops kOps = {
+    .next_wqe = [](kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); },
+    .wqe_done = [](kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); },
+    .wqe_lent = [](kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); },
+    .wqe_back = [](kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); },
+    .retire = [](kw_stream*) {},
+    .local_op = [](kw_stream*, const kw_wqe*) -> int { return IB_WC_LOC_QP_OP_ERR; },
+    .next_recv = [](kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); },
+    .recv_done =
+        [](kw_stream* s, const kw_recv* r, u16 status, u32 len, bool solicited, bool invalidated,
+           u32 inv_stag) {
+          Owner::of(s).recvDone(
+              r, status, len,
+              u64{solicited} << 33 | u64{invalidated} << 32 | (invalidated ? inv_stag : 0));
+        },
+    .mem = [](kw_stream* s, u32 stag) { return Owner::of(s).mem(stag); },
+    .invalidate = [](kw_stream* s, u32 stag,
+                     bool remote) { return Owner::of(s).invalidate(stag, remote); },
+    .notify = [](kw_stream*) {},
+    .started = [](kw_stream*) { return 0; },
+    .closing = [](kw_stream* s) { Owner::of(s).events.push_back({What::kClosing}); },
+    .failed = [](kw_stream* s, kw_fail why) { Owner::of(s).fail(why); },
+    .ended = [](kw_stream* s) { Owner::of(s).end(); },
+};
+
 }  // namespace
 
 u32 stagOf(u8 region) { return (0x1000U + region) << 8 | 0x5a; }
@@ -132,7 +157,7 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                 .ext = arena().extents[r].data()};
   }
   current = this;
-  kw_stream_init(&stream, &srcu_, &counters);
+  kw_stream_init(&stream, &kOps, &srcu_, &counters);
   stream.pd = &kPd;
   stream.access = config.access;
   const kw_stream_params p = {.crc = config.crc,
@@ -238,8 +263,13 @@ kw_mem* Owner::mem(u32 stag) {
   return it != mems_.end() ? &*it : nullptr;
 }
 
-int Owner::invalidate(u32 stag) {
+int Owner::invalidate(u32 stag, bool remote) {
   kw_mem* m = mem(stag);
+  if (!remote) {
+    events.push_back({What::kReadInvalidated, stag});
+    if (m != nullptr) m->valid = false;
+    return 0;
+  }
   int rv = 0;
   if (m == nullptr) {
     rv = -ENOENT;
@@ -252,12 +282,6 @@ int Owner::invalidate(u32 stag) {
   }
   events.push_back({What::kInvalidated, stag, rv == 0});
   return rv;
-}
-
-void Owner::readInvalidated(u32 stag) {
-  events.push_back({What::kReadInvalidated, stag});
-  if (kw_mem* m = mem(stag)) m->valid = false;
-  stream.cache.mem = nullptr;
 }
 
 void Owner::fail(kw_fail why) {
@@ -276,30 +300,3 @@ void Owner::end() {
 }
 
 }  // namespace rx
-
-using rx::Owner;
-
-extern "C" {
-
-bool kw_own_next_wqe(kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); }
-void kw_own_wqe_done(kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); }
-void kw_own_wqe_lent(kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); }
-void kw_own_wqe_back(kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); }
-void kw_own_retire(kw_stream*) {}
-int kw_own_local_op(kw_stream*, const kw_wqe*) { return IB_WC_LOC_QP_OP_ERR; }
-int kw_own_next_recv(kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); }
-void kw_own_recv_done(kw_stream* s, const kw_recv* r, u16 status, u32 len, bool solicited,
-                      bool invalidated, u32 inv_stag) {
-  Owner::of(s).recvDone(
-      r, status, len, u64{solicited} << 33 | u64{invalidated} << 32 | (invalidated ? inv_stag : 0));
-}
-kw_mem* kw_own_mem(kw_stream* s, u32 stag) { return Owner::of(s).mem(stag); }
-void kw_own_read_inv(kw_stream* s, u32 stag) { Owner::of(s).readInvalidated(stag); }
-int kw_own_invalidate(kw_stream* s, u32 stag) { return Owner::of(s).invalidate(stag); }
-void kw_own_notify(kw_stream*) {}
-int kw_own_started(kw_stream*) { return 0; }
-void kw_own_closing(kw_stream* s) { Owner::of(s).events.push_back({rx::What::kClosing}); }
-void kw_own_failed(kw_stream* s, kw_fail why) { Owner::of(s).fail(why); }
-void kw_own_ended(kw_stream* s) { Owner::of(s).end(); }
-
-}  // extern "C"

@@ -12,7 +12,7 @@
 extern "C" {
 #include "stream/block.h"
 #include "stream/counters.h"
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "stream/rx.h"
 }
 
@@ -75,7 +75,7 @@ class Owner {
   void checkUntouched() const;
   u64 count(kw_counter c) const { return counters.v[c]; }
 
-  // stream/owner.h
+  // struct kw_stream_ops
   bool nextWqe(kw_wqe* w);
   void wqeDone(u32 index, u16 status);
   void wqeLent(u32 index);
@@ -83,8 +83,7 @@ class Owner {
   int nextRecv(kw_recv* r);
   void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
   kw_mem* mem(u32 stag);
-  int invalidate(u32 stag);
-  void readInvalidated(u32 stag);
+  int invalidate(u32 stag, bool remote);
   void fail(kw_fail why);
   void end();
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What the stream asks of the queue pair: stream/owner.h. The rings that user
+ * What the stream asks of the queue pair: struct kw_stream_ops. The rings that user
  * space can write are read here, once, into private memory, and validated.
  *
  * While a stream runs (kw_qp.idle is false) the queues belong to it, under the
  * socket lock; kw_qp.lock is for the state, and for the queues when idle.
  */
-#include "stream/owner.h"
+#include "stream/ops.h"
 #include "verbs/qp.h"
 
 static struct kw_qp *kw_stream_qp(struct kw_stream *s)
@@ -112,15 +112,7 @@ static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 		w->status = kw_wqe_check_op(qp, w);
 }
 
-/**
- * kw_own_next_wqe() - take the next entry off the send ring
- * @s: stream
- * @w: filled with a private, validated copy
- *
- * Return: false if there is none. An invalid entry is returned with
- * @w->status set.
- */
-bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
+static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 entries = kw_ring_entries(&qp->sq);
@@ -157,15 +149,8 @@ bool kw_own_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	return true;
 }
 
-/**
- * kw_own_wqe_done() - a send WQE has its result
- * @s: stream
- * @index: of the WQE
- * @status: enum ib_wc_status
- *
- * It completes when all before it have: kw_own_retire().
- */
-void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
+/* It completes when all before it have: kw_qp_op_retire(). */
+static void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t = &qp->sq_track[index & qp->sq.mask];
@@ -174,49 +159,7 @@ void kw_own_wqe_done(struct kw_stream *s, u32 index, u16 status)
 	t->status = status;
 }
 
-/**
- * kw_own_wqe_lent() - a send WQE's buffers are lent to TCP
- * @s: stream
- * @index: of the WQE
- *
- * It completes, or is flushed, after kw_own_wqe_back(); or at kw_own_ended().
- */
-void kw_own_wqe_lent(struct kw_stream *s, u32 index)
-{
-	struct kw_qp *qp = kw_stream_qp(s);
-
-	qp->sq_track[index & qp->sq.mask].lent = true;
-}
-
-/**
- * kw_own_wqe_back() - TCP does not need a send WQE's buffers any more
- * @s: stream
- * @index: of the WQE
- * @good: and it has succeeded
- *
- * Context: process, socket lock.
- */
-void kw_own_wqe_back(struct kw_stream *s, u32 index, bool good)
-{
-	struct kw_qp *qp = kw_stream_qp(s);
-	unsigned long flags;
-
-	spin_lock_irqsave(&qp->lock, flags);
-	qp->sq_track[index & qp->sq.mask].lent = false;
-	if (qp->idle)
-		kw_qp_flush(qp);
-	spin_unlock_irqrestore(&qp->lock, flags);
-	if (good) {
-		kw_own_wqe_done(s, index, IB_WC_SUCCESS);
-		kw_own_retire(s);
-	}
-}
-
-/**
- * kw_own_retire() - complete send WQEs, in the order of posting
- * @s: stream
- */
-void kw_own_retire(struct kw_stream *s)
+static void kw_qp_op_retire(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
@@ -232,14 +175,30 @@ void kw_own_retire(struct kw_stream *s)
 	}
 }
 
-/**
- * kw_own_local_op() - do a WQE that sends nothing
- * @s: stream
- * @w: LOCAL_INV or REG_MR, of a kernel consumer
- *
- * Return: enum ib_wc_status.
- */
-int kw_own_local_op(struct kw_stream *s, const struct kw_wqe *w)
+static void kw_qp_op_wqe_lent(struct kw_stream *s, u32 index)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+
+	qp->sq_track[index & qp->sq.mask].lent = true;
+}
+
+static void kw_qp_op_wqe_back(struct kw_stream *s, u32 index, bool good)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->sq_track[index & qp->sq.mask].lent = false;
+	if (qp->idle)
+		kw_qp_flush(qp);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (good) {
+		kw_qp_op_wqe_done(s, index, IB_WC_SUCCESS);
+		kw_qp_op_retire(s);
+	}
+}
+
+static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	int rv;
@@ -273,14 +232,7 @@ static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
 	return 0;
 }
 
-/**
- * kw_own_next_recv() - take the next entry off the receive ring
- * @s: stream, which is done with the one before
- * @r: filled with a private, validated copy
- *
- * Return: 1; 0 if none is posted; -EINVAL if what is there makes no sense.
- */
-int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
+static int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 avail;
@@ -296,18 +248,9 @@ int kw_own_next_recv(struct kw_stream *s, struct kw_recv *r)
 	return 1;
 }
 
-/**
- * kw_own_recv_done() - a receive WQE has its result
- * @s: stream
- * @r: the entry
- * @status: enum ib_wc_status
- * @len: octets received
- * @solicited: the sender asked for a solicited event
- * @invalidated: @inv_stag was invalidated by the message
- * @inv_stag: STag
- */
-void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
-		      u32 len, bool solicited, bool invalidated, u32 inv_stag)
+static void kw_qp_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
+			       u16 status, u32 len, bool solicited,
+			       bool invalidated, u32 inv_stag)
 {
 	kw_qp_complete_rq(kw_stream_qp(s), r->wr_id, status, len,
 			  (solicited ? KIWARP_CQE_SOLICITED : 0) |
@@ -315,15 +258,7 @@ void kw_own_recv_done(struct kw_stream *s, const struct kw_recv *r, u16 status,
 			  invalidated ? inv_stag : 0);
 }
 
-/**
- * kw_own_mem() - find a region
- * @s: stream
- * @stag: lkey or rkey
- *
- * Context: inside s->mem_srcu, within which the result may be used.
- * Return: the region, or NULL if the STag is not valid.
- */
-struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
+static struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_pd *pd = container_of(qp->ib.pd, struct kw_pd, ib);
@@ -336,45 +271,17 @@ struct kw_mem *kw_own_mem(struct kw_stream *s, u32 stag)
 	return kw_mem_lookup(qp->dev, stag);
 }
 
-/**
- * kw_own_invalidate() - invalidate an STag for the peer
- * @s: stream
- * @stag: STag that a Send with Invalidate named
- *
- * Return: 0, or kw_mem_invalidate()'s -errno if the peer may not.
- */
-int kw_own_invalidate(struct kw_stream *s, u32 stag)
+static int kw_qp_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
 {
-	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, true);
+	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, remote);
 }
 
-/**
- * kw_own_read_inv() - invalidate the sink of a finished Read with Invalidate
- * @s: stream
- * @stag: the sink's STag, whose rights were checked for the last segment
- */
-void kw_own_read_inv(struct kw_stream *s, u32 stag)
-{
-	kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, false);
-	s->cache.mem = NULL;
-}
-
-/**
- * kw_own_notify() - end of a pass: raise completion events
- * @s: stream
- */
-void kw_own_notify(struct kw_stream *s)
+static void kw_qp_op_notify(struct kw_stream *s)
 {
 	kw_qp_notify(kw_stream_qp(s));
 }
 
-/**
- * kw_own_started() - the stream is ready to run
- * @s: stream
- *
- * Return: 0, or -EINVAL if the queue pair has left INIT meanwhile.
- */
-int kw_own_started(struct kw_stream *s)
+static int kw_qp_op_started(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	unsigned long flags;
@@ -393,14 +300,11 @@ int kw_own_started(struct kw_stream *s)
 	return rv;
 }
 
-/**
- * kw_own_closing() - graceful teardown has begun, from either side
- * @s: stream
- *
+/*
  * What is posted by now is sent; what is posted later, or was posted in ERROR,
  * is flushed when the stream has ended (RFC 5041 section 6.2.1).
  */
-void kw_own_closing(struct kw_stream *s)
+static void kw_qp_op_closing(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	unsigned long flags;
@@ -433,12 +337,7 @@ static void kw_qp_log_terminate(const struct kw_qp *qp)
 				      reason & 0xffff);
 }
 
-/**
- * kw_own_failed() - the stream works on the queues no longer, after an error
- * @s: stream
- * @why: what the asynchronous event says
- */
-void kw_own_failed(struct kw_stream *s, enum kw_fail why)
+static void kw_qp_op_failed(struct kw_stream *s, enum kw_fail why)
 {
 	static const enum ib_event_type events[] = {
 		[KW_FAIL_LOCAL] = IB_EVENT_QP_FATAL,
@@ -460,13 +359,7 @@ void kw_own_failed(struct kw_stream *s, enum kw_fail why)
 		kw_qp_event(qp, events[why]);
 }
 
-/**
- * kw_own_ended() - the stream is over and its socket gone
- * @s: stream; may be freed by this
- *
- * Context: process, no lock held.
- */
-void kw_own_ended(struct kw_stream *s)
+static void kw_qp_op_ended(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_cm_link cm = qp->cm;
@@ -485,3 +378,21 @@ void kw_own_ended(struct kw_stream *s)
 	cm.closed(cm.ctx, status);
 	kw_qp_put(qp);
 }
+
+const struct kw_stream_ops kw_qp_stream_ops = {
+	.next_wqe = kw_qp_op_next_wqe,
+	.wqe_done = kw_qp_op_wqe_done,
+	.wqe_lent = kw_qp_op_wqe_lent,
+	.wqe_back = kw_qp_op_wqe_back,
+	.retire = kw_qp_op_retire,
+	.local_op = kw_qp_op_local_op,
+	.next_recv = kw_qp_op_next_recv,
+	.recv_done = kw_qp_op_recv_done,
+	.mem = kw_qp_op_mem,
+	.invalidate = kw_qp_op_invalidate,
+	.notify = kw_qp_op_notify,
+	.started = kw_qp_op_started,
+	.closing = kw_qp_op_closing,
+	.failed = kw_qp_op_failed,
+	.ended = kw_qp_op_ended,
+};
