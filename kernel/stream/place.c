@@ -1,198 +1,284 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Copying between received octets, outgoing FPDUs and registered memory.
+ * Placement of received payload, and header prediction.
+ *
+ * Of a long message all segments but the first and the last say the same, but
+ * for where they go: the checks that one has passed hold for the next. So a
+ * handler in rx_msg.c that has checked a segment has it placed by kw_place(),
+ * through an iterator that then stays where the message goes on, and leaves with
+ * kw_predict() what the next header has to be. As in TCP's receive path, a
+ * segment that is just that is placed at once, through the same iterator; one
+ * that differs in anything goes to its handler, which finds every error. A
+ * prediction holds for one pass at most, and until another segment has come.
  */
-#include <linux/string.h>
-#include <rdma/ib_verbs.h>
+#include <linux/unaligned.h>
 
-#include "stream/ops.h"
 #include "stream/place.h"
-#include "stream/sg.h"
 #include "stream/vec.h"
 
-/* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
-struct kw_mem_errors {
-	u16 inv_stag;
-	u16 assoc;
-	u16 wrap;
-	u16 bounds;
-};
-
-static const struct kw_mem_errors kw_tagged_errors = {
-	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
-	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,
-	.wrap = KW_TERM_DDP_TAGGED_TO_WRAP,
-	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
-};
-
-static const struct kw_mem_errors kw_read_errors = {
-	.inv_stag = KW_TERM_RDMAP_INV_STAG,
-	.assoc = KW_TERM_RDMAP_STAG_NOT_ASSOC,
-	.wrap = KW_TERM_RDMAP_TO_WRAP,
-	.bounds = KW_TERM_RDMAP_BOUNDS,
-};
-
-/* Lets go of a region that failed a check. */
-static u16 kw_release_on(u16 code, struct kw_mem **mem)
-{
-	if (code && *mem) {
-		kw_mem_put(*mem);
-		*mem = NULL;
-	}
-	return code;
-}
-
 /*
- * May the peer touch these octets? Both the region's rights and the queue
- * pair's are asked. A range that wraps is also out of bounds: it is looked for
- * first, or its error could never be told (RFC 5041 section 7.1).
+ * What is compared of a header as two words, in the order of memory: all but
+ * ULPDU_Length and TO, or MO. Of a tagged one the first has all of it.
  */
-static u16 kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
-			   u64 to, u32 len, u32 access,
-			   const struct kw_mem_errors *err)
+#define KW_PREDICT_HEAD		offsetof(struct kw_fpdu_head, ddp)
+#define KW_PREDICT_QUEUE	offsetof(struct kw_fpdu_head, ddp.untagged.qn)
+
+static_assert(KW_PREDICT_QUEUE + 8 == offsetof(struct kw_fpdu_head,
+					       ddp.untagged.mo),
+	      "a word is all from the queue number to MO");
+
+/* The next bytes, which have to be of one run. */
+static __always_inline void kw_place_run(struct kw_sg_iter *it, const u8 *p,
+					 u32 len, bool vec)
 {
-	if (!mem)
-		return err->inv_stag;
-	if (mem->pd != s->pd)
-		return err->assoc;
-	if (to + len < to)
-		return err->wrap;
-	if (!kw_mem_covers(mem, to, len))
-		return err->bounds;
-	if (!(mem->access & access) || !(READ_ONCE(s->access) & access))
-		return KW_TERM_RDMAP_ACCESS;
-	return 0;
+	if (vec)
+		kw_vec_copy(it->run.va, p, len);
+	else
+		kw_copy(it->run.va, p, len);
+	kw_sg_advance(it, len);
 }
 
-/**
- * kw_check_write() - may the peer write there?
- * @s: stream
- * @stag: STag that the peer names
- * @to: tagged offset of the first octet
- * @len: octets, at least 1
- * @mem: result: if it may, the region, for the caller to kw_mem_put()
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: 0, or the enum kw_term_code to answer with.
- */
-u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
-		   struct kw_mem **mem)
+/* The same from run to run. Returns false if a right is missing. */
+static noinline bool kw_place_split(struct kw_stream *s, struct kw_sg_iter *it,
+				    const u8 *p, u32 len, bool vec)
 {
-	*mem = kw_sg_hold(s, stag);
-	return kw_release_on(kw_check_remote(s, *mem, to, len,
-					     IB_ACCESS_REMOTE_WRITE,
-					     &kw_tagged_errors), mem);
-}
-
-/**
- * kw_check_read() - may the peer read there?
- * @s: stream
- * @stag: STag that the peer names
- * @to: tagged offset of the first octet
- * @len: octets, at least 1
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: 0, or the enum kw_term_code to answer with.
- */
-u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
-{
-	struct kw_mem *mem = kw_sg_hold(s, stag);
-	u16 code = kw_check_remote(s, mem, to, len, IB_ACCESS_REMOTE_READ,
-				   &kw_read_errors);
-
-	if (mem)
-		kw_mem_put(mem);
-	return code;
-}
-
-/**
- * kw_check_sink() - may the answer to a Read of ours be placed there?
- * @s: stream
- * @sge: what the Read was posted with
- * @off: offset in it of the first octet
- * @len: octets, at least 1
- * @mem: result: if it may, the region, for the caller to kw_mem_put()
- *
- * Local rights are asked for: it is not the peer who chose the place. They were
- * asked for when the Read was sent too, but a region can go away at any time.
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: 0, or the enum kw_term_code to answer with.
- */
-u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
-		  u32 len, struct kw_mem **mem)
-{
-	u16 code = 0;
-
-	*mem = kw_sg_hold(s, sge->lkey);
-	if (!*mem)
-		code = KW_TERM_DDP_TAGGED_INV_STAG;
-	else if ((*mem)->pd != s->pd)
-		code = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC;
-	else if (!kw_mem_covers(*mem, sge->addr + off, len))
-		code = KW_TERM_DDP_TAGGED_BOUNDS;
-	else if (!((*mem)->access & IB_ACCESS_LOCAL_WRITE))
-		code = KW_TERM_RDMAP_ACCESS;
-	return kw_release_on(code, mem);
-}
-
-/**
- * kw_place_tagged() - place payload into a region whose rights were checked
- * @s: stream
- * @c: the payload
- * @mem: region that covers the range
- * @addr: address of the first octet
- * @len: octets
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: 0, or -EIO if the payload is not all there (it was counted before,
- * so this says that the socket's queue is damaged).
- */
-int kw_place_tagged(struct kw_stream *s, struct kw_cursor *c,
-		    const struct kw_mem *mem, u64 addr, u32 len)
-{
-	u64 off = addr - mem->base;
-
 	while (len) {
-		struct kw_run run = kw_mem_at(mem, off, &s->cache.ext);
-		u32 n = min_t(u64, run.len, len);
-
-		if (!kw_cursor_copy(c, run.va, n))
-			return -EIO;
-		off += n;
-		len -= n;
-	}
-	return 0;
-}
-
-/**
- * kw_place_sgl() - place payload at a position of a local SGE list
- * @s: stream
- * @c: the payload
- * @it: where the first byte goes; moved past the last
- * @len: bytes; the caller made sure that the list has room for them
- *
- * Context: inside s->mem_srcu, socket lock.
- * Return: 0, -EACCES if a right is missing, -EIO as kw_place_tagged().
- */
-int kw_place_sgl(struct kw_stream *s, struct kw_cursor *c,
-		 struct kw_sg_iter *it, u32 len)
-{
-	int rv = 0;
-
-	while (len && !rv) {
 		u32 n = min_t(u64, it->run.len, len);
 
-		if (!n) {
-			if (!kw_sg_next(s, it))
-				rv = -EACCES;
-			continue;
+		if (n) {
+			kw_place_run(it, p, n, vec);
+			p += n;
+			len -= n;
+		} else if (!kw_sg_next(s, it)) {
+			return false;
 		}
-		if (!kw_cursor_copy(c, it->run.va, n))
-			rv = -EIO;
-		kw_sg_advance(it, n);
-		len -= n;
 	}
-	kw_sg_release(it);
-	return rv;
+	return true;
+}
+
+static __always_inline bool kw_place_bytes(struct kw_stream *s,
+					   struct kw_sg_iter *it, const u8 *p,
+					   u32 len, bool vec)
+{
+	if (len > it->run.len)
+		return kw_place_split(s, it, p, len, vec);
+	kw_place_run(it, p, len, vec);
+	return true;
+}
+
+/**
+ * kw_place() - place a segment's payload
+ * @s: stream
+ * @seg: the segment
+ * @c: its payload; moved
+ * @it: where the first byte goes; moved past the last
+ *
+ * The region stays held for the next segment, unless this fails: kw_predict()
+ * has to follow.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: false if a right is missing, or the payload is not all there (it was
+ * counted before, so this says that the socket's queue is damaged).
+ */
+bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
+	      struct kw_cursor *c, struct kw_sg_iter *it)
+{
+	u32 len = seg->len, n;
+	bool good;
+
+	s->rx.next.it = it;
+	s->rx.next.vec = kw_vec_begin(len);
+	for (good = it->run.len || kw_sg_next(s, it); good && len; len -= n) {
+		if (!c->left && !kw_cursor_next(c))
+			break;
+		n = min(len, c->left);
+		good = kw_place_bytes(s, it, c->p, n, s->rx.next.vec);
+		c->p += n;
+		c->left -= n;
+	}
+	if (good && !len)
+		return true;
+	kw_predict_end(s);
+	return false;
+}
+
+/**
+ * kw_place_tagged() - place a tagged segment's payload
+ * @s: stream
+ * @seg: the segment
+ * @c: its payload; moved
+ * @mem: the region, held, whose rights to it were checked; passes to this
+ * @most: bytes from the segment's first that the message may have
+ *
+ * Context: as kw_place(), which it goes on with.
+ * Return: as kw_place().
+ */
+bool kw_place_tagged(struct kw_stream *s, const struct kw_segment *seg,
+		     struct kw_cursor *c, struct kw_mem *mem, u32 most)
+{
+	struct kw_rx *rx = &s->rx;
+	u64 to = seg->ddp.to;
+
+	rx->sink.addr = to;
+	rx->sink.length = min_t(u64, mem->len - (to - mem->base), most);
+	kw_sg_start(&rx->sink_it, &rx->sink, 1, 0);
+	rx->sink_it.mem = mem;
+	return kw_place(s, seg, c, &rx->sink_it);
+}
+
+static u64 kw_predict_word(const u8 *p)
+{
+	return get_unaligned((const u64 *)p);
+}
+
+/**
+ * kw_predict() - say what the next segment has to be
+ * @s: stream
+ * @seg: the segment that kw_place() has placed
+ * @room: bytes that its message may have behind it in the same entry
+ * @read: the Read that it answers, or NULL
+ *
+ * Markers move bytes about: with them nothing is predicted.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ */
+void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
+		struct kw_orq_entry *read)
+{
+	struct kw_rx_next *next = &s->rx.next;
+
+	if (seg->ddp.last || s->p.rx_markers || !room) {
+		kw_predict_end(s);
+		return;
+	}
+	next->room = room;
+	next->read = read;
+	next->tagged = seg->ddp.tagged;
+	next->hdr_len = next->tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
+	next->head = kw_predict_word(seg->raw + KW_PREDICT_HEAD);
+	next->queue = kw_predict_word(seg->raw + KW_PREDICT_QUEUE);
+	next->at = (next->tagged ? seg->ddp.to : seg->ddp.mo) + seg->len;
+}
+
+/* Is it the header that is expected behind @placed bytes? */
+static __always_inline bool kw_predict_is(const struct kw_rx_next *next,
+					  const u8 *p, u32 placed)
+{
+	const struct kw_fpdu_head *head = (const struct kw_fpdu_head *)p;
+	u64 at = next->at + placed;
+
+	if (kw_predict_word(p + KW_PREDICT_HEAD) != next->head)
+		return false;
+	if (next->tagged)
+		return be64_to_cpu(head->ddp.tagged.to) == at;
+	return kw_predict_word(p + KW_PREDICT_QUEUE) == next->queue &&
+	       be32_to_cpu(head->ddp.untagged.mo) == at;
+}
+
+/* Is the CRC right? */
+static bool kw_predict_crc_ok(const struct kw_rx_next *next, const u8 *p,
+			   const u8 *field)
+{
+	u32 len = field - p;
+
+	return kw_crc_get(field) == (next->vec ?
+				     kw_vec_crc32c(KW_CRC_SEED, p, len) :
+				     kw_crc32c(KW_CRC_SEED, p, len));
+}
+
+/* Place the FPDU at @p, if it is the one expected behind @placed bytes. */
+static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
+					  u32 avail, u32 *placed)
+{
+	struct kw_rx_next *next = &s->rx.next;
+	u32 ulpdu_len, span, len;
+
+	if (avail < KW_RX_RAW_LEN)
+		return 0;
+	ulpdu_len = get_unaligned_be16(p);
+	span = kw_fpdu_len(ulpdu_len);
+	len = ulpdu_len - next->hdr_len;
+	if (avail < span || !kw_predict_is(next, p, *placed) ||
+	    !READ_ONCE(next->it->mem->valid))
+		return 0;
+	/* One that is shorter than its header has a negative len. */
+	if (len - 1 >= next->room - *placed)
+		return 0;
+	if (s->p.crc && !kw_predict_crc_ok(next, p, p + span - KW_MPA_CRC_LEN))
+		return 0;
+	p += KW_MPA_HDR_LEN + next->hdr_len;
+	if (!kw_place_bytes(s, next->it, p, len, next->vec))
+		return 0;
+	*placed += len;
+	return span;
+}
+
+/* Note that @len bytes more of the message have been placed. */
+static void kw_predict_placed(struct kw_rx *rx, u32 len)
+{
+	struct kw_rx_next *next = &rx->next;
+
+	next->room -= len;
+	next->at += len;
+	if (next->read) {
+		next->read->done += len;
+	} else if (!next->tagged) {
+		rx->recv_mo = next->at;
+		rx->recv_got.range[0].to = next->at;
+	}
+}
+
+/**
+ * kw_predict_take() - place the next segments, as far as they are as predicted
+ * @s: stream with a prediction
+ * @c: cursor at an FPDU; moved past those that are taken
+ * @avail: bytes received from there
+ * @fpdus: those taken are added to it
+ *
+ * FPDUs may be in memory that somebody else writes to. What is taken from
+ * each is its length, read once, and what it must be equal to anyway.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: bytes that the FPDUs take, or 0 if one has to go to its handler.
+ */
+u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		    u32 *fpdus)
+{
+	struct kw_rx_next *next = &s->rx.next;
+	u32 span, taken = 0, placed = 0;
+
+	if (!c->left)
+		kw_cursor_next(c);
+	avail = min(avail, c->left);
+	if (!next->vec)
+		next->vec = kw_vec_begin(min(avail, next->room));
+	for (;;) {
+		span = kw_predict_one(s, c->p + taken, avail - taken, &placed);
+		if (!span)
+			break;
+		taken += span;
+		++*fpdus;
+	}
+	kw_predict_placed(&s->rx, placed);
+	c->p += taken;
+	c->left -= taken;
+	return taken;
+}
+
+/**
+ * kw_predict_end() - predict nothing any more, and let go of the region
+ * @s: stream
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ */
+void kw_predict_end(struct kw_stream *s)
+{
+	struct kw_rx_next *next = &s->rx.next;
+
+	if (!next->it)
+		return;
+	kw_vec_end(next->vec);
+	next->vec = false;
+	kw_sg_release(next->it);
+	next->it = NULL;
 }

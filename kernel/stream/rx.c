@@ -12,8 +12,8 @@
 
 #include "stream/counters.h"
 #include "stream/ops.h"
+#include "stream/place.h"
 #include "stream/rx.h"
-#include "stream/rx_next.h"
 #include "stream/teardown.h"
 #include "stream/vec.h"
 #include "wire/check.h"
@@ -288,7 +288,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 		return false;
 	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
 	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
-	kw_next_end(s);
+	kw_predict_end(s);
 	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
 	kw_rx_count(s, KW_CNT_RX_FPDUS, !!used);
 	if (rv)
@@ -299,8 +299,8 @@ static bool kw_rx_staged(struct kw_stream *s)
 }
 
 /*
- * The FPDU at the cursor; or, if there is a short way for it, as many as can go
- * it. fpdus is how many it were in all.
+ * The FPDU at the cursor; or as many as there are that were predicted. fpdus is
+ * how many it were in all.
  */
 static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 					   struct kw_cursor *c, u32 avail,
@@ -309,11 +309,11 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 {
 	int rv;
 
-	if (s->rx.next.mem) {
-		*used = kw_next_take(s, c, avail, fpdus);
+	if (s->rx.next.it) {
+		*used = kw_predict_take(s, c, avail, fpdus);
 		if (*used)
 			return 0;
-		kw_next_end(s);
+		kw_predict_end(s);
 	}
 	rv = kw_rx_fpdu(s, c, avail, used, seg);
 	*fpdus += !!*used;
@@ -346,7 +346,7 @@ static void kw_rx_pass(struct kw_stream *s)
 		done += used;
 		s->rx.need = KW_MPA_HDR_LEN;
 	}
-	kw_next_end(s);
+	kw_predict_end(s);
 	if (rv) {
 		kw_rx_error(s, rv, &seg);
 		done = avail;

@@ -9,9 +9,7 @@
 #include "stream/counters.h"
 #include "stream/ops.h"
 #include "stream/place.h"
-#include "stream/rx.h"
-#include "stream/rx_next.h"
-#include "stream/sg.h"
+#include "stream/rights.h"
 #include "stream/teardown.h"
 
 /* A process that waited for its peer goes on: see tx_batch.c. */
@@ -23,9 +21,9 @@ static void kw_rx_tell(struct kw_stream *s)
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		       struct kw_cursor *c)
 {
+	struct kw_rx *rx = &s->rx;
 	struct kw_mem *mem;
 	u16 code;
-	int rv;
 
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
@@ -33,12 +31,9 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	code = kw_check_write(s, seg->ddp.stag, seg->ddp.to, seg->len, &mem);
 	if (code)
 		return KW_RX_TERM(code);
-	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
-	if (rv) {
-		kw_mem_put(mem);
+	if (!kw_place_tagged(s, seg, c, mem, U32_MAX))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	}
-	kw_next_write(s, seg, mem);
+	kw_predict(s, seg, rx->sink.length - seg->len, NULL);
 	if (seg->ddp.last)
 		kw_rx_tell(s);
 	return 0;
@@ -114,7 +109,6 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 {
 	struct kw_mem *mem;
 	u16 code;
-	int rv;
 
 	code = kw_rx_read_resp_check(seg, e);
 	if (code)
@@ -122,13 +116,10 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 	code = kw_check_sink(s, &e->sink, e->done, seg->len, &mem);
 	if (code)
 		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
-	rv = kw_place_tagged(s, c, mem, seg->ddp.to, seg->len);
-	if (rv) {
-		kw_mem_put(mem);
+	if (!kw_place_tagged(s, seg, c, mem, e->sink.length - e->done))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	}
 	e->done += seg->len;
-	kw_next_read_resp(s, seg, mem, e);
+	kw_predict(s, seg, s->rx.sink.length - seg->len, e);
 	return 0;
 }
 
@@ -259,13 +250,21 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 			    struct kw_cursor *c)
 {
 	struct kw_rx *rx = &s->rx;
+	const struct kw_ddp_got *got = &rx->recv_got;
+	struct kw_sg_iter *it = &rx->recv_it;
+	u32 room = 0;
 
 	if (seg->ddp.mo != rx->recv_mo)
-		kw_sg_seek(&rx->recv_it, rx->recv.sge, seg->ddp.mo);
-	if (kw_place_sgl(s, c, &rx->recv_it, seg->len))
+		kw_sg_seek(it, rx->recv.sge, seg->ddp.mo);
+	if (!kw_place(s, seg, c, it))
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
 	rx->recv_mo = seg->ddp.mo + seg->len;
+	/* More is predicted of what has come in order so far. */
+	if (got->nr == 1 && !got->range[0].from &&
+	    got->range[0].to == rx->recv_mo)
+		room = min(it->sge->length - it->off, U32_MAX - rx->recv_mo);
+	kw_predict(s, seg, room, NULL);
 	return 0;
 }
 
@@ -300,8 +299,6 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		if (rv)
 			return rv;
 	}
-	if (seg->len)
-		kw_next_send(s, seg);
 	return seg->ddp.last ? kw_rx_send_last(s, seg) : 0;
 }
 

@@ -9,29 +9,22 @@
 #include "stream/sg.h"
 
 /**
- * kw_sg_hold() - find a region
+ * kw_sg_find() - find a region that is not the last one found
  * @s: stream
  * @stag: its STag
  *
- * The last one found is looked at first: see struct kw_mem_cache.
- *
  * Context: inside s->mem_srcu, socket lock.
- * Return: the region, for the caller to kw_mem_put(), or NULL.
+ * Return: the region, or NULL.
  */
-struct kw_mem *kw_sg_hold(struct kw_stream *s, u32 stag)
+struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag)
 {
-	struct kw_mem *mem = s->cache.mem;
-
-	if (!mem || mem->stag != stag || !READ_ONCE(mem->valid)) {
-		mem = s->ops->mem(s, stag);
-		s->cache.mem = mem;
-	}
-	return mem && kw_mem_get(mem, stag) ? mem : NULL;
+	s->cache.mem = s->ops->mem(s, stag);
+	return s->cache.mem;
 }
 
 /* The region of an entry, all of which may be used that way; or NULL. */
-static struct kw_mem *kw_sg_hold_sge(struct kw_stream *s,
-				     const struct kiwarp_sge *sge, u32 access)
+static __always_inline struct kw_mem *
+kw_sg_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
 {
 	struct kw_mem *mem = kw_sg_hold(s, sge->lkey);
 

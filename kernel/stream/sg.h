@@ -8,11 +8,28 @@
 
 #include "stream/stream.h"
 
-struct kw_mem *kw_sg_hold(struct kw_stream *s, u32 stag);
+struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag);
 int kw_sg_check(struct kw_stream *s, const struct kiwarp_sge *sge, u32 num_sge,
 		u32 access);
 int kw_sg_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge);
 bool kw_sg_next(struct kw_stream *s, struct kw_sg_iter *it);
+
+/**
+ * kw_sg_hold() - find a region, and hold it
+ * @s: stream
+ * @stag: its STag
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: the region, for the caller to kw_mem_put(), or NULL.
+ */
+static __always_inline struct kw_mem *kw_sg_hold(struct kw_stream *s, u32 stag)
+{
+	struct kw_mem *mem = s->cache.mem;
+
+	if (!mem || mem->stag != stag || !READ_ONCE(mem->valid))
+		mem = kw_sg_find(s, stag);
+	return mem && kw_mem_get(mem, stag) ? mem : NULL;
+}
 
 /**
  * kw_sg_start() - walk over a list

@@ -166,23 +166,19 @@ struct kw_orq_entry {
 };
 
 /**
- * struct kw_rx_next - the segment that is expected next: see stream/rx_next.c
- * @mem: region that it goes to, held; NULL: none is expected
- * @off: where in the region
- * @run: octets of the region from there; its length may be 0
- * @room: octets from there that may be written to without further question
+ * struct kw_rx_next - the segment that is expected next: see stream/place.c
+ * @it: where its payload goes; the region is held. NULL: nothing is expected
+ * @room: bytes from there that may be written to without further question
+ * @hdr_len: bytes of its DDP header
  * @at: its TO or MO
- * @head: octets 2 to 9 of its FPDU, in the order of memory
- * @queue: octets 8 to 15, likewise; not used with @tagged
- * @hdr_len: octets of its DDP header
+ * @head: the first bytes of its DDP header, in the order of memory
+ * @queue: its queue number and MSN, likewise; not used with @tagged
  * @tagged: it is tagged
  * @vec: vector registers may be used: see stream/vec.h
  * @read: the Read that it answers, or NULL
  */
 struct kw_rx_next {
-	struct kw_mem *mem;
-	u64 off;
-	struct kw_run run;
+	struct kw_sg_iter *it;
 	u32 room;
 	u32 hdr_len;
 	u64 at;
@@ -222,8 +218,10 @@ struct kw_mem_cache {
  * @recv_op: opcode of that Send's first segment
  * @recv_got: which of its octets have come
  * @recv_mo: where the segment placed last ended
- * @recv_it: the same as a position in @recv; holds no region
+ * @recv_it: the same as a position in @recv
  * @recv: the receive queue entry in use
+ * @sink: where a tagged segment goes, to the end of its region or of its Read
+ * @sink_it: the same as a position in it
  * @req_got: which octets of @req have come: see kw_ddp_take_short()
  * @req: the Read Request being received
  * @term_got: which octets of @term have come, likewise
@@ -251,6 +249,8 @@ struct kw_rx {
 	struct kw_ddp_got recv_got;
 	struct kw_sg_iter recv_it;
 	struct kw_recv recv;
+	struct kiwarp_sge sink;
+	struct kw_sg_iter sink_it;
 	u64 req_got;
 	u8 req[KW_READ_REQ_LEN];
 	u64 term_got;

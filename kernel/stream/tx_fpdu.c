@@ -146,6 +146,9 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_chunk *ch,
 	m->head.ulpdu_len = cpu_to_be16(m->hdr_len + len);
 	if (len == m->left)
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
+	/* What is left to kw_fpdu_one() is mostly within a run. */
+	if (len && !ref && !m->it.run.len && !kw_sg_next(s, &m->it))
+		nr = 0;
 	for (i = 0; i < nr; i++)
 		if (!kw_fpdu_one(s, ch, m, len, fpdu_len, how))
 			break;

@@ -8,7 +8,7 @@
 
 #include "stream/counters.h"
 #include "stream/ops.h"
-#include "stream/place.h"
+#include "stream/rights.h"
 #include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/tx_fpdu.h"
