@@ -21,7 +21,7 @@
  */
 void kw_ack_init(struct kw_stream *s)
 {
-	if (s->p.ack_segments)
+	if (s->p.set.ack_segments)
 		inet_csk(s->sock->sk)->icsk_delack_max = 1;
 }
 
@@ -42,12 +42,12 @@ void kw_ack_delay(struct kw_stream *s, bool whole)
 	u16 *mss = &inet_csk(s->sock->sk)->icsk_ack.rcv_mss;
 	u32 most;
 
-	if (!s->p.ack_segments)
+	if (!s->p.set.ack_segments)
 		return;
 	/* TCP finds out for itself, too, now and then. */
 	if (*mss != s->rx.ack_mss)
 		s->rx.peer_mss = *mss;
-	most = min_t(u32, s->p.ack_segments * s->rx.peer_mss, U16_MAX);
+	most = min_t(u32, s->p.set.ack_segments * s->rx.peer_mss, U16_MAX);
 	if (whole && tp->rcv_nxt - tp->rcv_wup <= most)
 		*mss = most;
 	else

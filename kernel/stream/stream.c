@@ -94,7 +94,7 @@ static void kw_stream_attach(struct kw_stream *s)
 static unsigned long kw_stream_first_wait(const struct kw_stream *s)
 {
 	if (s->tx.gate)
-		return msecs_to_jiffies(s->p.gate_ms);
+		return msecs_to_jiffies(s->p.set.gate_ms);
 	return kw_stream_rtr_repeats(s) ? KW_RTR_REPEAT : 0;
 }
 

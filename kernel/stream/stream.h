@@ -41,12 +41,7 @@ enum kw_rtr {
 };
 
 /**
- * struct kw_stream_params - what MPA start-up settled
- * @crc: CRC32C is generated and checked
- * @tx_markers: the peer's M bit: markers go into what this side sends
- * @rx_markers: this side's M bit: markers are in what the peer sends
- * @initiator: this side sent the MPA request
- * @large_fpdu: both sides announced that FPDUs may be larger than a segment
+ * struct kw_stream_settings - what an administrator can choose of the data path
  * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
@@ -56,10 +51,29 @@ enum kw_rtr {
  *	the answer, if that comes soon; 0: as TCP does it
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
  *	it may send; 0: for ever
+ *
+ * All are u32: verbs/settings.c handles them by offset.
+ */
+struct kw_stream_settings {
+	u32 fpdu_max;
+	u32 zcopy_min;
+	u32 batch_us;
+	u32 ack_segments;
+	u32 gate_ms;
+};
+
+/**
+ * struct kw_stream_params - what MPA start-up settled
+ * @crc: CRC32C is generated and checked
+ * @tx_markers: the peer's M bit: markers go into what this side sends
+ * @rx_markers: this side's M bit: markers are in what the peer sends
+ * @initiator: this side sent the MPA request
+ * @large_fpdu: both sides announced that FPDUs may be larger than a segment
  * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
  *	the responder before it sends anything
  * @ird: inbound Read Requests to hold
  * @ord: outbound Read Requests that may be outstanding
+ * @set: what the administrator has chosen
  *
  * Start-up reads its frame and not one octet more, so that the first FPDU is
  * still in the socket when the stream takes over.
@@ -71,13 +85,9 @@ struct kw_stream_params {
 	bool initiator;
 	bool large_fpdu;
 	enum kw_rtr rtr;
-	u32 fpdu_max;
-	u32 zcopy_min;
-	u32 batch_us;
-	u32 ack_segments;
-	u32 gate_ms;
 	u32 ird;
 	u32 ord;
+	struct kw_stream_settings set;
 };
 
 /**

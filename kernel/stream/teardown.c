@@ -125,7 +125,7 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
-	s->gate_end = jiffies + msecs_to_jiffies(s->p.gate_ms);
+	s->gate_end = jiffies + msecs_to_jiffies(s->p.set.gate_ms);
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -369,7 +369,7 @@ static void kw_end_first_wait(struct kw_stream *s)
 {
 	bool over = s->state == KW_STREAM_OPEN ||
 		    (s->state == KW_STREAM_CLOSING && s->tx.gate &&
-		     s->p.gate_ms && !s->peer_fin &&
+		     s->p.set.gate_ms && !s->peer_fin &&
 		     time_after_eq(jiffies, s->gate_end));
 
 	if (!over || s->rx.started || s->abort)
@@ -390,7 +390,7 @@ static void kw_end_wait(struct kw_stream *s)
 	unsigned long next = s->deadline;
 
 	if (s->state == KW_STREAM_CLOSING) {
-		if (s->tx.gate && s->p.gate_ms && !s->peer_fin &&
+		if (s->tx.gate && s->p.set.gate_ms && !s->peer_fin &&
 		    time_before(s->gate_end, next))
 			next = s->gate_end;
 	} else if (s->state != KW_STREAM_ERROR) {

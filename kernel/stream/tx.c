@@ -103,7 +103,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	};
 	u32 start, want, len;
 
-	kw_cut_bound(&ch.cut, emss, s->p.fpdu_max, s->p.large_fpdu);
+	kw_cut_bound(&ch.cut, emss, s->p.set.fpdu_max, s->p.large_fpdu);
 	ch.cut.room = kw_tx_room(sk, emss);
 	if (kw_cut_is_tight(&ch.cut)) {
 		/* Too little for an FPDU: let the segment end where it is. */

@@ -62,7 +62,7 @@ static bool kw_batch_goes_on(struct kw_stream *s, u64 now, u32 octets)
 	struct kw_batch *b = &s->batch;
 	u32 heard = READ_ONCE(s->rx.told);
 
-	if (now - b->rung > s->p.batch_us * NSEC_PER_USEC || heard != b->heard) {
+	if (now - b->rung > s->p.set.batch_us * NSEC_PER_USEC || heard != b->heard) {
 		b->heard = heard;
 		b->streak = 0;
 	}
@@ -85,7 +85,7 @@ void kw_stream_doorbell(struct kw_stream *s, u32 octets, bool soon)
 {
 	struct kw_batch *b = &s->batch;
 
-	if (!s->p.batch_us) {
+	if (!s->p.set.batch_us) {
 		kw_stream_kick(s, KW_KICK_SLEEP);
 		return;
 	}
@@ -96,7 +96,7 @@ void kw_stream_doorbell(struct kw_stream *s, u32 octets, bool soon)
 		 */
 		smp_mb();
 		if (!hrtimer_is_queued(&b->timer))
-			hrtimer_start(&b->timer, ns_to_ktime(s->p.batch_us * NSEC_PER_USEC),
+			hrtimer_start(&b->timer, ns_to_ktime(s->p.set.batch_us * NSEC_PER_USEC),
 				      HRTIMER_MODE_REL_SOFT);
 	} else {
 		b->octets = 0;

@@ -229,7 +229,7 @@ int kw_zc_open(struct kw_stream *s)
 	s->zc = NULL;
 	s->tx.lent = NULL;
 	s->zcopy_min = U32_MAX;
-	if (!s->p.zcopy_min || s->p.tx_markers)
+	if (!s->p.set.zcopy_min || s->p.tx_markers)
 		return 0;
 	zc = kzalloc(sizeof(*zc), GFP_KERNEL);
 	if (!zc)
@@ -243,7 +243,7 @@ int kw_zc_open(struct kw_stream *s)
 	zc->attached = true;
 	atomic_inc(&kw_zc_live);
 	s->zc = zc;
-	s->zcopy_min = s->p.zcopy_min;
+	s->zcopy_min = s->p.set.zcopy_min;
 	return 0;
 }
 

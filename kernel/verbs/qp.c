@@ -559,17 +559,21 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		  const struct kw_stream_params *params,
 		  const struct kw_cm_link *link)
 {
+	struct kw_stream_params p = *params;
+	struct kw_settings set;
 	int rv;
 
 	if (!kw_qp_claim_stream(qp))
 		return -EINVAL;
+	kw_settings_get(qp->dev, &set);
+	p.set = set.stream;
 	kw_qp_get(qp);
 	qp->cm = *link;
 	qp->max_ord = params->ord;
 	qp->max_ird = params->ird;
 	qp->stream.pd = qp->ib.pd;
 	qp->stream.access = qp->access;
-	rv = kw_stream_start(&qp->stream, sock, params);
+	rv = kw_stream_start(&qp->stream, sock, &p);
 	qp->connecting = false;
 	if (rv)
 		kw_qp_put(qp);

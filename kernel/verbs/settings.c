@@ -52,12 +52,12 @@ static struct kw_settings kw_defaults = {
 	.rtr = BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),
 	.ird_max = KW_MAX_QP_RD_ATOM,
 	.ord_max = KW_MAX_QP_RD_ATOM,
-	.batch_us = 50,
-	.ack_segments = 4,
+	.stream.batch_us = 50,
+	.stream.ack_segments = 4,
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
 	.offer_timeout_ms = 60000,
-	.gate_ms = 200,
+	.stream.gate_ms = 200,
 	.keepalive_idle_s = 7200,
 	.keepalive_interval_s = 75,
 	.keepalive_probes = 9,
@@ -323,23 +323,28 @@ static ssize_t kw_file_store(struct device *d, struct device_attribute *attr,
 }
 
 /* The table: for each setting its file, its module parameter, and what it is. */
-#define KW_SETTING(_name, ...)						\
+#define KW_SETTING_AT(_name, _member, ...)				\
 	static struct kw_setting kw_set_##_name = {			\
 		.attr = {						\
 			.attr = { .name = __stringify(_name), .mode = 0644 }, \
 			.show = kw_file_show,				\
 			.store = kw_file_store,				\
 		},							\
-		.off = offsetof(struct kw_settings, _name),		\
+		.off = offsetof(struct kw_settings, _member),		\
 		__VA_ARGS__						\
 	}
 
+#define KW_SETTING(_name, ...)						\
+	KW_SETTING_AT(_name, _name, __VA_ARGS__)
 #define KW_SWITCH(_name)						\
 	KW_SETTING(_name, .kind = KW_SETTING_SWITCH)
 #define KW_NUMBER(_name, _min, _max)					\
 	KW_SETTING(_name, .min = _min, .max = _max)
 #define KW_NUMBER_OR_0(_name, _min, _max)				\
 	KW_SETTING(_name, .zero = true, .min = _min, .max = _max)
+#define KW_STREAM_NUMBER(_name, _min, _max)				\
+	KW_SETTING_AT(_name, stream._name, .zero = true, .min = _min,	\
+		      .max = _max)
 
 static const char *const kw_rev_names[] = { "0", "1", "2" };
 
@@ -392,22 +397,22 @@ module_param_cb(ord_max, &kw_param_ops, &kw_set_ord_max, 0644);
 MODULE_PARM_DESC(ord_max,
 		 "Most outbound RDMA Reads of a connection [128]");
 
-KW_NUMBER_OR_0(fpdu_max, KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX);
+KW_STREAM_NUMBER(fpdu_max, KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX);
 module_param_cb(fpdu_max, &kw_param_ops, &kw_set_fpdu_max, 0644);
 MODULE_PARM_DESC(fpdu_max,
 		 "Longest FPDU to send, in octets; 0: as long as a TCP segment [0]");
 
-KW_NUMBER_OR_0(zcopy_min, KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE);
+KW_STREAM_NUMBER(zcopy_min, KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE);
 module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
 MODULE_PARM_DESC(zcopy_min,
 		 "Send messages of so many octets and more without a copy; 0: none [0]");
 
-KW_NUMBER_OR_0(batch_us, 1, 1000);
+KW_STREAM_NUMBER(batch_us, 1, 1000);
 module_param_cb(batch_us, &kw_param_ops, &kw_set_batch_us, 0644);
 MODULE_PARM_DESC(batch_us,
 		 "How long a message that nobody waits for may wait for others to be sent with, in microseconds; 0: not at all [50]");
 
-KW_NUMBER_OR_0(ack_segments, 2, 16);
+KW_STREAM_NUMBER(ack_segments, 2, 16);
 module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
 MODULE_PARM_DESC(ack_segments,
 		 "Messages of so many TCP segments are acknowledged with the answer; 0: as TCP does it [4]");
@@ -427,7 +432,7 @@ module_param_cb(offer_timeout_ms, &kw_param_ops, &kw_set_offer_timeout_ms, 0644)
 MODULE_PARM_DESC(offer_timeout_ms,
 		 "Time for a consumer to accept or reject in milliseconds [60000]");
 
-KW_NUMBER_OR_0(gate_ms, 1, 60000);
+KW_STREAM_NUMBER(gate_ms, 1, 60000);
 module_param_cb(gate_ms, &kw_param_ops, &kw_set_gate_ms, 0644);
 MODULE_PARM_DESC(gate_ms,
 		 "Time after which a responder may send first in milliseconds; 0: never [200]");

@@ -64,22 +64,14 @@
  * @rtr: BIT(enum kw_rtr) of the RTR kinds offered and chosen from
  * @ird_max: bound on a connection's IRD
  * @ord_max: bound on a connection's ORD
- * @fpdu_max: longest FPDU to send, octets; 0: EMSS alone decides
  * @connect_timeout_ms: bound on TCP's handshake
  * @start_timeout_ms: bound on each wait for an MPA frame
  * @offer_timeout_ms: how long a consumer may think about a request
- * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
- *	none is
- * @batch_us: how long a message that nobody waits for may wait for others to be
- *	sent with; 0: not at all
- * @ack_segments: messages of so many TCP segments may be acknowledged with the
- *	answer; 0: as TCP does it
- * @gate_ms: how long a responder waits for the initiator's first FPDU before
- *	it may send; 0: for ever
  * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
  * @keepalive_interval_s: TCP_KEEPINTVL
  * @keepalive_probes: TCP_KEEPCNT
  * @user_timeout_ms: TCP_USER_TIMEOUT; 0: the system's
+ * @stream: what the data path alone knows
  * @port_map: KW_PORT_MAP() of the ports that have another number on the wire
  *
  * A change concerns later connections only. All are u32: settings.c handles
@@ -95,18 +87,14 @@ struct kw_settings {
 	u32 rtr;
 	u32 ird_max;
 	u32 ord_max;
-	u32 fpdu_max;
-	u32 zcopy_min;
-	u32 batch_us;
-	u32 ack_segments;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
 	u32 offer_timeout_ms;
-	u32 gate_ms;
 	u32 keepalive_idle_s;
 	u32 keepalive_interval_s;
 	u32 keepalive_probes;
 	u32 user_timeout_ms;
+	struct kw_stream_settings stream;
 	u32 port_map[KW_PORT_MAPS];
 };
 

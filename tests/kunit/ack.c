@@ -14,7 +14,7 @@
 static const struct kw_stream_params kt_params = {
 	.crc = true,
 	.initiator = true,
-	.ack_segments = 4,
+	.set.ack_segments = 4,
 	.ird = 4,
 	.ord = 4,
 };
@@ -97,7 +97,7 @@ static void kt_test_off(struct kunit *test)
 	struct kw_stream_params p = kt_params;
 	struct kt_link *l;
 
-	p.ack_segments = 0;
+	p.set.ack_segments = 0;
 	l = kt_link_new(test, &p, KT_MSS, 0);
 	KUNIT_EXPECT_EQ(test, kt_waited(l, 4096), 0);
 }

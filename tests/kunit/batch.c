@@ -15,7 +15,7 @@
 static const struct kw_stream_params kt_params = {
 	.crc = true,
 	.initiator = true,
-	.batch_us = 60 * USEC_PER_SEC,
+	.set.batch_us = 60 * USEC_PER_SEC,
 	.ird = 4,
 	.ord = 4,
 };
@@ -69,7 +69,7 @@ static void kt_test_time(struct kunit *test)
 	struct kw_stream_params p = kt_params;
 	struct kt_link *l;
 
-	p.batch_us = 100 * USEC_PER_MSEC;
+	p.set.batch_us = 100 * USEC_PER_MSEC;
 	l = kt_link_new(test, &p, 1448, 0);
 	kt_ring(l, KT_AT_ONCE + 3, 64, false);
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, KT_AT_ONCE);
@@ -162,7 +162,7 @@ static void kt_test_off(struct kunit *test)
 	struct kw_stream_params p = kt_params;
 	struct kt_link *l;
 
-	p.batch_us = 0;
+	p.set.batch_us = 0;
 	l = kt_link_new(test, &p, 1448, 0);
 	kt_ring(l, 3 * KT_AT_ONCE, 64, false);
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 3 * KT_AT_ONCE);

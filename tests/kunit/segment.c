@@ -127,7 +127,7 @@ static void kt_test_message(struct kunit *test)
 	u32 i, msn = 1;
 
 	p.tx_markers = size->markers;
-	p.zcopy_min = size->zcopy ? 512 : 0;
+	p.set.zcopy_min = size->zcopy ? 512 : 0;
 	l = kt_link_new(test, &p, size->mss, 0);
 	/* All are there before the first is sent, so that they share segments. */
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {

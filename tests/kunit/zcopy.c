@@ -15,7 +15,7 @@
 static const struct kw_stream_params kt_params = {
 	.crc = true,
 	.initiator = true,
-	.zcopy_min = 4096,
+	.set.zcopy_min = 4096,
 	.ird = 4,
 	.ord = 4,
 };

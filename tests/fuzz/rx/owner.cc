@@ -166,11 +166,9 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                               .initiator = config.initiator,
                               .large_fpdu = false,
                               .rtr = static_cast<kw_rtr>(config.rtr),
-                              .fpdu_max = 0,
-                              .zcopy_min = config.zcopy ? 512U : 0U,
-                              .gate_ms = 200,
                               .ird = config.ird,
-                              .ord = config.ord};
+                              .ord = config.ord,
+                              .set = {.zcopy_min = config.zcopy ? 512U : 0U, .gate_ms = 200}};
   KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);
 }
 
