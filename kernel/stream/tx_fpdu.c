@@ -17,11 +17,12 @@
 /* Payload by reference takes no room in the block: it does not bound the FPDU. */
 #define KW_FPDU_REF_ROOM	0x20000
 
-/* How payload becomes part of an FPDU. */
+/* How payload becomes part of an FPDU, and when its CRC is made. */
 enum kw_fpdu_how {
-	KW_FPDU_COPY,		/* copied; if there is a CRC, it is made last */
+	KW_FPDU_COPY,		/* copied; there is no CRC */
 	KW_FPDU_COPY_CRC,	/* the CRC is made on the way */
-	KW_FPDU_VEC,		/* as KW_FPDU_COPY, by vector registers */
+	KW_FPDU_VEC,		/* copied by vector registers, and the CRC last */
+	KW_FPDU_MARKED,		/* copied, markers put in, and the CRC last */
 	KW_FPDU_REF,		/* by reference: see zcopy.c */
 };
 
@@ -44,6 +45,8 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 		kw_vec_copy(dst, it->run.va, len);
 	else if (how == KW_FPDU_COPY_CRC)
 		crc = kw_crc32c_copy(crc, dst, it->run.va, len);
+	else if (how == KW_FPDU_MARKED)
+		kw_long_copy(dst, it->run.va, len);
 	else
 		kw_copy(dst, it->run.va, len);
 	kw_sg_advance(it, len);
@@ -74,87 +77,107 @@ static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
 	return true;
 }
 
-/* Build an FPDU of the next @len bytes; without markers it takes @fpdu_len. */
-static __always_inline bool kw_fpdu_one(struct kw_stream *s,
-					struct kw_chunk *ch,
-					struct kw_tx_msg *m, u32 len,
-					u32 fpdu_len, enum kw_fpdu_how how)
+/*
+ * Build an FPDU of the next @len bytes at @start; without markers it takes
+ * @fpdu_len. Returns its end, or NULL if a right is missing.
+ */
+static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
+				       const struct kw_chunk *ch,
+				       struct kw_tx_msg *m, u8 *start, u32 len,
+				       u32 fpdu_len, const enum kw_fpdu_how how)
 {
-	const bool marked = ch->cut.markers;
-	const bool last = how == KW_FPDU_COPY || how == KW_FPDU_VEC;
-	u8 *p = ch->p, *payload, *tail, *field;
+	const bool on_the_way = s->p.crc && (how == KW_FPDU_COPY_CRC ||
+					     how == KW_FPDU_REF);
+	u8 *p = start, *payload, *tail, *field;
 	u32 crc = KW_CRC_SEED;
 
-	if (marked)
+	if (how == KW_FPDU_MARKED)
 		p += KW_MARKER_LEN * kw_markers_in(ch->cut.off, fpdu_len);
 	payload = p + KW_MPA_HDR_LEN + m->hdr_len;
-	tail = payload + len;
+	tail = how == KW_FPDU_REF ? payload : payload + len;
 	kw_fpdu_head(m, p);
-	if (s->p.crc && !last)
+	if (on_the_way)
 		crc = kw_crc32c(crc, p, payload - p);
-	if (how == KW_FPDU_REF) {
-		tail = payload;
+	if (how == KW_FPDU_REF)
 		crc = kw_zc_add(s, payload, crc);
-	} else if (len - 1 < m->it.run.len) {
+	else if (len - 1 < m->it.run.len)
 		crc = kw_fpdu_copy(&m->it, crc, payload, len, how);
-	} else if (!kw_fpdu_copy_split(s, &m->it, &crc, payload, len, how)) {
-		return false;
-	}
+	else if (!kw_fpdu_copy_split(s, &m->it, &crc, payload, len, how))
+		return NULL;
 	/* The pad, and what stands in the place of a CRC. */
 	put_unaligned_le32(0, tail);
-	field = tail + kw_fpdu_pad(m->hdr_len + len);
-	if (marked) {
-		fpdu_len = kw_markers_insert(ch->p, ch->cut.off, fpdu_len);
-		field = ch->p + fpdu_len - KW_MPA_CRC_LEN;
+	field = tail + (fpdu_len - KW_MPA_OVERHEAD - m->hdr_len - len);
+	if (how == KW_FPDU_MARKED) {
+		fpdu_len = kw_markers_insert(start, ch->cut.off, fpdu_len);
+		field = start + fpdu_len - KW_MPA_CRC_LEN;
 	}
 	if (!s->p.crc)
 		put_unaligned_le32(0, field);
-	else if (how == KW_FPDU_VEC)
-		kw_crc_put(field, kw_vec_crc32c(crc, ch->p, field - ch->p));
-	else if (last)
-		kw_crc_put(field, kw_crc32c(crc, ch->p, field - ch->p));
-	else if (tail == field)
+	else if (on_the_way && tail == field)
 		kw_crc_put(field, crc);
-	else
+	else if (on_the_way)
 		kw_crc_put(field, kw_crc32c(crc, tail, field - tail));
+	else if (how == KW_FPDU_VEC)
+		kw_crc_put(field, kw_vec_crc32c(crc, start, field - start));
+	else
+		kw_crc_put(field, kw_long_crc32c(crc, start, field - start));
 	m->at += len;
-	m->left -= len;
-	/* What is left stays a multiple of four: see kw_cut_payload(). */
-	field += KW_MPA_CRC_LEN;
-	ch->left = (ch->left - (u32)(field - ch->p)) & ~3u;
-	ch->p = field;
-	ch->fpdus++;
-	kw_cut_advance(&ch->cut, fpdu_len);
-	return true;
+	return field + KW_MPA_CRC_LEN;
 }
 
-/* At most @nr FPDUs of @len bytes each. Returns how many were built. */
+/*
+ * At most @nr FPDUs of @len bytes each; if they are several, each fills a TCP
+ * segment. Returns how many were built.
+ */
+static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
+					struct kw_chunk *ch,
+					struct kw_tx_msg *m, u32 len, u32 nr,
+					const enum kw_fpdu_how how)
+{
+	const u32 fpdu_len = kw_fpdu_len(m->hdr_len + len);
+	u8 *p = ch->p, *end;
+	u32 i;
+
+	for (i = 0; i < nr; i++, p = end) {
+		end = kw_fpdu_one(s, ch, m, p, len, fpdu_len, how);
+		if (!end)
+			break;
+	}
+	if (!i)
+		return 0;
+	m->left -= i * len;
+	ch->fpdus += i;
+	ch->cut.off += (i - 1) * fpdu_len;
+	kw_cut_advance(&ch->cut, how == KW_FPDU_MARKED ? (u32)(p - ch->p) :
+							 fpdu_len);
+	/* What is left stays a multiple of four: see kw_cut_payload(). */
+	ch->left = (ch->left - (u32)(p - ch->p)) & ~3u;
+	ch->p = p;
+	return i;
+}
+
+/* The same: how is chosen once for all of them. */
 static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_chunk *ch,
 			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
-	const u32 fpdu_len = kw_fpdu_len(m->hdr_len + len);
-	const bool vec = !ref && kw_vec_begin(nr * len);
-	enum kw_fpdu_how how = KW_FPDU_COPY;
-	u32 i;
-
-	if (ref)
-		how = KW_FPDU_REF;
-	else if (vec)
-		how = KW_FPDU_VEC;
-	else if (s->p.crc && !ch->cut.markers)
-		how = KW_FPDU_COPY_CRC;
 	m->head.ulpdu_len = cpu_to_be16(m->hdr_len + len);
 	if (len == m->left)
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
+	if (ref)
+		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_REF);
 	/* What is left to kw_fpdu_one() is mostly within a run. */
-	if (len && !ref && !m->it.run.len && !kw_sg_next(s, &m->it))
-		nr = 0;
-	for (i = 0; i < nr; i++)
-		if (!kw_fpdu_one(s, ch, m, len, fpdu_len, how))
-			break;
-	kw_vec_end(vec);
-	kw_sg_release(&m->it);
-	return i;
+	if (len && !m->it.run.len && !kw_sg_next(s, &m->it))
+		return 0;
+	if (ch->cut.markers)
+		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_MARKED);
+	if (kw_vec_begin(nr * len)) {
+		nr = kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_VEC);
+		kw_vec_end(true);
+		return nr;
+	}
+	if (s->p.crc)
+		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY_CRC);
+	return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY);
 }
 
 /*
@@ -184,7 +207,10 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_chunk *ch,
 		return 0;
 	ch->full = false;
 	ch->eor = false;
-	return rv ? rv : kw_fpdu_alike(s, ch, m, len, 1, true);
+	if (!rv)
+		rv = kw_fpdu_alike(s, ch, m, len, 1, true);
+	kw_sg_release(&m->it);
+	return rv;
 }
 
 /**
@@ -218,5 +244,7 @@ int kw_fpdu_build(struct kw_stream *s, struct kw_chunk *ch,
 	    ch->cut.full == ch->cut.emss && ch->cut.room == ch->cut.emss &&
 	    kw_fpdu_len(m->hdr_len + len) == ch->cut.full)
 		nr = min((m->left - 1) / len, ch->left / ch->cut.full);
-	return kw_fpdu_alike(s, ch, m, len, nr, false) ? 1 : -EACCES;
+	nr = kw_fpdu_alike(s, ch, m, len, nr, false);
+	kw_sg_release(&m->it);
+	return nr ? nr : -EACCES;
 }
