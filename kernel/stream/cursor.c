@@ -205,6 +205,28 @@ void kw_cursor_at_pages(struct kw_cursor *c, struct page **pages, u32 len)
 	*c = (struct kw_cursor){ .pages = pages, .staged = len };
 }
 
+/* Move past bytes; on the way copy them to @dst, or add them to @crc. */
+static __always_inline bool kw_cursor_walk(struct kw_cursor *c, u32 len,
+					   u8 *dst, u32 *crc)
+{
+	u32 n;
+
+	for (; len; len -= n) {
+		if (!c->left && !kw_cursor_next(c))
+			return false;
+		n = min(len, c->left);
+		if (dst) {
+			kw_long_copy(dst, c->p, n);
+			dst += n;
+		}
+		if (crc)
+			*crc = kw_long_crc32c(*crc, c->p, n);
+		c->p += n;
+		c->left -= n;
+	}
+	return true;
+}
+
 /**
  * kw_cursor_copy() - copy octets out and move past them
  * @c: cursor
@@ -215,19 +237,7 @@ void kw_cursor_at_pages(struct kw_cursor *c, struct page **pages, u32 len)
  */
 bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
 {
-	while (len) {
-		u32 n;
-
-		if (!c->left && !kw_cursor_next(c))
-			return false;
-		n = min(len, c->left);
-		kw_long_copy(dst, c->p, n);
-		dst += n;
-		c->p += n;
-		c->left -= n;
-		len -= n;
-	}
-	return true;
+	return kw_cursor_walk(c, len, dst, NULL);
 }
 
 /**
@@ -240,18 +250,7 @@ bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
  */
 bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
 {
-	while (len) {
-		u32 n;
-
-		if (!c->left && !kw_cursor_next(c))
-			return false;
-		n = min(len, c->left);
-		*crc = kw_long_crc32c(*crc, c->p, n);
-		c->p += n;
-		c->left -= n;
-		len -= n;
-	}
-	return true;
+	return kw_cursor_walk(c, len, NULL, crc);
 }
 
 /**
@@ -263,15 +262,5 @@ bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
  */
 bool kw_cursor_skip(struct kw_cursor *c, u32 len)
 {
-	while (len) {
-		u32 n;
-
-		if (!c->left && !kw_cursor_next(c))
-			return false;
-		n = min(len, c->left);
-		c->p += n;
-		c->left -= n;
-		len -= n;
-	}
-	return true;
+	return kw_cursor_walk(c, len, NULL, NULL);
 }

@@ -22,6 +22,14 @@ static const struct kw_mem_errors kw_tagged_errors = {
 	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
 };
 
+/* It is not the peer who chose the place: that it can wrap is not told. */
+static const struct kw_mem_errors kw_sink_errors = {
+	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
+	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,
+	.wrap = KW_TERM_DDP_TAGGED_BOUNDS,
+	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
+};
+
 static const struct kw_mem_errors kw_read_errors = {
 	.inv_stag = KW_TERM_RDMAP_INV_STAG,
 	.assoc = KW_TERM_RDMAP_STAG_NOT_ASSOC,
@@ -29,36 +37,45 @@ static const struct kw_mem_errors kw_read_errors = {
 	.bounds = KW_TERM_RDMAP_BOUNDS,
 };
 
-/* Lets go of a region that failed a check. */
-static u16 kw_release_on(u16 code, struct kw_mem **mem)
-{
-	if (code && *mem) {
-		kw_mem_put(*mem);
-		*mem = NULL;
-	}
-	return code;
-}
-
 /*
- * May the peer touch these octets? Both the region's rights and the queue
- * pair's are asked. A range that wraps is also out of bounds: it is looked for
- * first, or its error could never be told (RFC 5041 section 7.1).
+ * May these bytes be touched? If so, their region is held. A range that wraps is
+ * also out of bounds: it is looked for first, or its error could never be told
+ * (RFC 5041 section 7.1).
  */
-static u16 kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
-			   u64 to, u32 len, u32 access,
-			   const struct kw_mem_errors *err)
+static u16 kw_check(struct kw_stream *s, u32 stag, u64 to, u32 len, u32 access,
+		    const struct kw_mem_errors *err, struct kw_mem **held)
 {
+	struct kw_mem *mem = kw_sg_hold(s, stag);
+	u16 code = 0;
+
 	if (!mem)
 		return err->inv_stag;
 	if (mem->pd != s->pd)
-		return err->assoc;
-	if (to + len < to)
-		return err->wrap;
-	if (!kw_mem_covers(mem, to, len))
-		return err->bounds;
-	if (!(mem->access & access) || !(READ_ONCE(s->access) & access))
-		return KW_TERM_RDMAP_ACCESS;
-	return 0;
+		code = err->assoc;
+	else if (to + len < to)
+		code = err->wrap;
+	else if (!kw_mem_covers(mem, to, len))
+		code = err->bounds;
+	else if (!(mem->access & access))
+		code = KW_TERM_RDMAP_ACCESS;
+	if (code)
+		kw_mem_put(mem);
+	else
+		*held = mem;
+	return code;
+}
+
+/* The peer needs the right of the queue pair, too. */
+static u16 kw_check_remote(struct kw_stream *s, u32 stag, u64 to, u32 len,
+			   u32 access, const struct kw_mem_errors *err,
+			   struct kw_mem **held)
+{
+	u16 code = kw_check(s, stag, to, len, access, err, held);
+
+	if (code || READ_ONCE(s->access) & access)
+		return code;
+	kw_mem_put(*held);
+	return KW_TERM_RDMAP_ACCESS;
 }
 
 /**
@@ -75,10 +92,8 @@ static u16 kw_check_remote(struct kw_stream *s, const struct kw_mem *mem,
 u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
 		   struct kw_mem **mem)
 {
-	*mem = kw_sg_hold(s, stag);
-	return kw_release_on(kw_check_remote(s, *mem, to, len,
-					     IB_ACCESS_REMOTE_WRITE,
-					     &kw_tagged_errors), mem);
+	return kw_check_remote(s, stag, to, len, IB_ACCESS_REMOTE_WRITE,
+			       &kw_tagged_errors, mem);
 }
 
 /**
@@ -93,11 +108,11 @@ u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
  */
 u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 {
-	struct kw_mem *mem = kw_sg_hold(s, stag);
-	u16 code = kw_check_remote(s, mem, to, len, IB_ACCESS_REMOTE_READ,
-				   &kw_read_errors);
+	struct kw_mem *mem;
+	u16 code = kw_check_remote(s, stag, to, len, IB_ACCESS_REMOTE_READ,
+				   &kw_read_errors, &mem);
 
-	if (mem)
+	if (!code)
 		kw_mem_put(mem);
 	return code;
 }
@@ -119,16 +134,6 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
 		  u32 len, struct kw_mem **mem)
 {
-	u16 code = 0;
-
-	*mem = kw_sg_hold(s, sge->lkey);
-	if (!*mem)
-		code = KW_TERM_DDP_TAGGED_INV_STAG;
-	else if ((*mem)->pd != s->pd)
-		code = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC;
-	else if (!kw_mem_covers(*mem, sge->addr + off, len))
-		code = KW_TERM_DDP_TAGGED_BOUNDS;
-	else if (!((*mem)->access & IB_ACCESS_LOCAL_WRITE))
-		code = KW_TERM_RDMAP_ACCESS;
-	return kw_release_on(code, mem);
+	return kw_check(s, sge->lkey, sge->addr + off, len,
+			IB_ACCESS_LOCAL_WRITE, &kw_sink_errors, mem);
 }

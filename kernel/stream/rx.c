@@ -11,10 +11,9 @@
 #include <net/tcp.h>
 
 #include "stream/counters.h"
-#include "stream/ops.h"
 #include "stream/place.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
-#include "stream/teardown.h"
 #include "stream/vec.h"
 #include "wire/check.h"
 

@@ -7,10 +7,9 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/ops.h"
 #include "stream/place.h"
+#include "stream/priv.h"
 #include "stream/rights.h"
-#include "stream/teardown.h"
 
 /* A process that waited for its peer goes on: see tx_batch.c. */
 static void kw_rx_tell(struct kw_stream *s)

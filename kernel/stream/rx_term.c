@@ -6,9 +6,8 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/ops.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
-#include "stream/teardown.h"
 
 /* The outbound Read that has this MSN on queue 1, if it is still unanswered. */
 static const struct kw_orq_entry *kw_term_read(const struct kw_stream *s,

@@ -1,24 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * A stream's beginning: taking over a socket after MPA start-up.
+ * What all streams share, and a stream's beginning: taking over a socket after
+ * MPA start-up, and the wait for the peer's first FPDU.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
 
-#include "stream/ops.h"
+#include "stream/block.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
-#include "stream/stream.h"
-#include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/tx_batch.h"
+#include "stream/vec.h"
 #include "stream/zcopy.h"
 
-/*
- * siw looks for an RTR only after its reply has left, and does not see one
- * that came before; its consumer then waits for data that may never come. A
- * zero-length Write changes nothing, so a second one does no harm.
+static struct workqueue_struct *kw_stream_wq;
+
+/**
+ * kw_streams_init() - what all streams share
+ *
+ * Context: module load.
+ * Return: 0 or -ENOMEM.
  */
-#define KW_RTR_REPEAT	(HZ / 20)
+int kw_streams_init(void)
+{
+	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
+	kw_stream_wq = alloc_workqueue("kiwarp", WQ_UNBOUND | WQ_MEM_RECLAIM |
+				       WQ_HIGHPRI, 0);
+	kw_vec_init();
+	return kw_stream_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * kw_streams_exit() - undo kw_streams_init()
+ *
+ * Context: module unload, when there are no streams any more.
+ */
+void kw_streams_exit(void)
+{
+	kw_zc_exit();
+	destroy_workqueue(kw_stream_wq);
+	kw_blocks_exit();
+}
+
+/**
+ * kw_stream_queue() - run a stream's work in process context
+ * @s: stream
+ * @work: its tx.work or end_work
+ * @delay: jiffies
+ *
+ * Context: any. Work that is already waiting is moved to the new time.
+ */
+void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
+		     unsigned long delay)
+{
+	mod_delayed_work(kw_stream_wq, work, delay);
+}
 
 /**
  * kw_stream_init() - prepare a stream that has no connection
@@ -85,29 +122,96 @@ static void kw_stream_attach(struct kw_stream *s)
 }
 
 /*
- * How long to wait for the peer's first FPDU: see kw_end_first_wait(). RFC 5044
- * section 7.1.2: the responder sends nothing before it. Peers without the
- * peer-to-peer model (siw, revision 1) have consumers that let the responder
- * speak first all the same; they are long in FPDU mode when the grace time has
- * passed, and would wait for ever.
+ * siw looks for an RTR only after its reply has left, and does not see one
+ * that came before; its consumer then waits for data that may never come. A
+ * zero-length Write changes nothing, so a second one does no harm.
  */
-static unsigned long kw_stream_first_wait(const struct kw_stream *s)
+#define KW_RTR_REPEAT	(HZ / 20)
+
+/* A zero-length Write alone can be sent again: it uses up nothing. */
+static bool kw_first_repeats(const struct kw_stream *s)
 {
-	if (s->tx.gate)
-		return msecs_to_jiffies(s->p.set.gate_ms);
-	return kw_stream_rtr_repeats(s) ? KW_RTR_REPEAT : 0;
+	return s->p.initiator && s->p.rtr == KW_RTR_WRITE;
 }
 
-static void kw_stream_await_first(struct kw_stream *s)
+/*
+ * How long to wait for the peer's first FPDU. RFC 5044 section 7.1.2: the
+ * responder sends nothing before it. Peers without the peer-to-peer model (siw,
+ * revision 1) have consumers that let the responder speak first all the same;
+ * they are long in FPDU mode when the grace time has passed, and would wait for
+ * ever.
+ */
+static void kw_first_await(struct kw_stream *s)
 {
-	unsigned long wait = kw_stream_first_wait(s);
+	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
+	if (s->tx.gate)
+		wait = msecs_to_jiffies(s->p.set.gate_ms);
 	if (!wait)
 		return;
 	kw_stream_queue(s, &s->end_work, wait);
 	/* The owner may have asked for the end meanwhile, which is not to wait. */
 	if (READ_ONCE(s->abort))
 		kw_stream_queue(s, &s->end_work, 0);
+}
+
+/**
+ * kw_first_is_timed() - whether leave to send comes with time, during teardown
+ * @s: stream
+ *
+ * Context: socket lock held.
+ * Return: true if it comes at s->gate_end, unless the peer's first FPDU comes
+ * before.
+ */
+bool kw_first_is_timed(const struct kw_stream *s)
+{
+	return s->state == KW_STREAM_CLOSING && s->tx.gate &&
+	       s->p.set.gate_ms && !s->peer_fin;
+}
+
+/**
+ * kw_first_wait() - end the wait for the peer's first FPDU, if its time is over
+ * @s: stream; the time is that of its end_work
+ *
+ * A responder waits no longer for leave to send, an initiator repeats an RTR
+ * that may have been missed.
+ *
+ * Context: process, socket lock held.
+ */
+void kw_first_wait(struct kw_stream *s)
+{
+	bool over = s->state == KW_STREAM_OPEN ||
+		    (kw_first_is_timed(s) &&
+		     time_after_eq(jiffies, s->gate_end));
+
+	if (!over || s->rx.started || s->abort)
+		return;
+	s->tx.gate = false;
+	if (kw_first_repeats(s))
+		s->tx.rtr_pending = true;
+	kw_stream_kick(s, KW_KICK_LOCKED);
+}
+
+/**
+ * kw_first_tx_more() - whether anything is to be sent, be it only after the wait
+ * @s: stream
+ *
+ * Context: process, socket lock held.
+ * Return: true if there is.
+ */
+bool kw_first_tx_more(struct kw_stream *s)
+{
+	bool gate = s->tx.gate;
+	bool more;
+	int idx;
+
+	s->cache.mem = NULL;
+	idx = srcu_read_lock(s->mem_srcu);
+	s->tx.gate = false;
+	more = kw_tx_more(s);
+	s->tx.gate = gate;
+	srcu_read_unlock(s->mem_srcu, idx);
+	return more;
 }
 
 /**
@@ -152,13 +256,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->rx.send_msn = 1;
 	s->rx.read_msn = 1;
 	atomic_set(&s->tx.token, 0);
-	s->tx.out_len = 0;
-	s->tx.out_eor = false;
-	s->tx.out_list = false;
-	s->tx.stream_off = 0;
-	s->tx.msg = KW_MSG_NONE;
-	s->tx.held = false;
-	s->tx.term_pending = false;
+	memset_startat(&s->tx, 0, out);
 	s->tx.send_msn = 1;
 	s->tx.read_msn = 1;
 	s->tx.rtr_pending = p->initiator && p->rtr != KW_RTR_NONE;
@@ -174,7 +272,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		return rv;
 	}
 	WRITE_ONCE(s->state, KW_STREAM_OPEN);
-	kw_stream_await_first(s);
+	kw_first_await(s);
 	kw_stream_attach(s);
 	kw_ack_init(s);
 	/* FPDUs, or the end, may have come before the callbacks were set. */

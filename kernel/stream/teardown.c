@@ -17,12 +17,10 @@
 
 #include "stream/block.h"
 #include "stream/counters.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
-#include "stream/stream.h"
-#include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/tx_batch.h"
-#include "stream/vec.h"
 #include "stream/zcopy.h"
 
 /*
@@ -31,49 +29,6 @@
  */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 #define KW_ERROR_TIMEOUT	(3 * HZ)
-
-static struct workqueue_struct *kw_stream_wq;
-
-/**
- * kw_streams_init() - what all streams share
- *
- * Context: module load.
- * Return: 0 or -ENOMEM.
- */
-int kw_streams_init(void)
-{
-	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
-	kw_stream_wq = alloc_workqueue("kiwarp", WQ_UNBOUND | WQ_MEM_RECLAIM |
-				       WQ_HIGHPRI, 0);
-	kw_vec_init();
-	return kw_stream_wq ? 0 : -ENOMEM;
-}
-
-/**
- * kw_streams_exit() - undo kw_streams_init()
- *
- * Context: module unload, when there are no streams any more.
- */
-void kw_streams_exit(void)
-{
-	kw_zc_exit();
-	destroy_workqueue(kw_stream_wq);
-	kw_blocks_exit();
-}
-
-/**
- * kw_stream_queue() - run a stream's work in process context
- * @s: stream
- * @work: its tx.work or end_work
- * @delay: jiffies
- *
- * Context: any. Work that is already waiting is moved to the new time.
- */
-void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
-		     unsigned long delay)
-{
-	mod_delayed_work(kw_stream_wq, work, delay);
-}
 
 static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
 {
@@ -232,22 +187,6 @@ void kw_end_error_report(struct sock *sk)
 	kw_end_check_lost(sk);
 }
 
-/* Whether anything is to be sent, be it only when the gate opens. */
-static bool kw_end_tx_more(struct kw_stream *s)
-{
-	bool gate = s->tx.gate;
-	bool more;
-	int idx;
-
-	s->cache.mem = NULL;
-	idx = srcu_read_lock(s->mem_srcu);
-	s->tx.gate = false;
-	more = kw_tx_more(s);
-	s->tx.gate = gate;
-	srcu_read_unlock(s->mem_srcu, idx);
-	return more;
-}
-
 /* All that is to be sent has been given to TCP, and no answer is awaited. */
 static bool kw_end_is_drained(struct kw_stream *s)
 {
@@ -261,7 +200,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 		if (s->p.rtr != KW_RTR_NONE)
 			return false;
 	}
-	if (kw_end_tx_more(s))
+	if (kw_first_tx_more(s))
 		return false;
 	return s->state == KW_STREAM_ERROR ||
 	       (!s->tx.held && !s->orq_len && !s->irq_len);
@@ -361,26 +300,6 @@ static void kw_end_finish(struct kw_stream *s)
 }
 
 /*
- * The peer's first FPDU has not come in the time that kw_stream_start() gave
- * it: a responder waits no longer for leave to send, an initiator repeats an
- * RTR that may have been missed.
- */
-static void kw_end_first_wait(struct kw_stream *s)
-{
-	bool over = s->state == KW_STREAM_OPEN ||
-		    (s->state == KW_STREAM_CLOSING && s->tx.gate &&
-		     s->p.set.gate_ms && !s->peer_fin &&
-		     time_after_eq(jiffies, s->gate_end));
-
-	if (!over || s->rx.started || s->abort)
-		return;
-	s->tx.gate = false;
-	if (kw_stream_rtr_repeats(s))
-		s->tx.rtr_pending = true;
-	kw_stream_kick(s, KW_KICK_LOCKED);
-}
-
-/*
  * When to look again, if nothing happens before. Under the same hold of the
  * socket lock as the look itself: what the backlog brings afterwards asks for
  * the next step at once, and must not be put off until the deadline.
@@ -389,13 +308,10 @@ static void kw_end_wait(struct kw_stream *s)
 {
 	unsigned long next = s->deadline;
 
-	if (s->state == KW_STREAM_CLOSING) {
-		if (s->tx.gate && s->p.set.gate_ms && !s->peer_fin &&
-		    time_before(s->gate_end, next))
-			next = s->gate_end;
-	} else if (s->state != KW_STREAM_ERROR) {
+	if (s->state != KW_STREAM_CLOSING && s->state != KW_STREAM_ERROR)
 		return;
-	}
+	if (kw_first_is_timed(s) && time_before(s->gate_end, next))
+		next = s->gate_end;
 	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
 	/* An abort does not wait for the lock; it may wait for TCP. */
 	if (READ_ONCE(s->abort))
@@ -406,7 +322,7 @@ static void kw_end_wait(struct kw_stream *s)
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
  *
- * Also ends the wait for the peer's first FPDU: see kw_stream_start().
+ * Also ends the wait for the peer's first FPDU: see kw_first_wait().
  *
  * Context: process. After the last step the owner, and with it the stream,
  * may be gone.
@@ -419,7 +335,7 @@ void kw_end_work(struct work_struct *work)
 	enum kw_end_step step;
 
 	lock_sock(sk);
-	kw_end_first_wait(s);
+	kw_first_wait(s);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;

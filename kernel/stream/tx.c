@@ -15,8 +15,7 @@
 
 #include "stream/block.h"
 #include "stream/counters.h"
-#include "stream/ops.h"
-#include "stream/teardown.h"
+#include "stream/priv.h"
 #include "stream/tx.h"
 #include "stream/zcopy.h"
 

@@ -7,9 +7,8 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/ops.h"
+#include "stream/priv.h"
 #include "stream/rights.h"
-#include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/tx_fpdu.h"
 #include "stream/zcopy.h"

@@ -63,25 +63,3 @@ u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len)
 	kw_vec_end(vec);
 	return crc;
 }
-
-/**
- * kw_long_crc32c_copy_vec() - kw_long_crc32c_copy() of KW_VEC_MIN octets and
- * more
- * @crc: so far
- * @dst: where to
- * @src: octets
- * @len: how many
- *
- * Context: as kw_long_copy().
- * Return: the CRC over them, too.
- */
-u32 kw_long_crc32c_copy_vec(u32 crc, u8 *dst, const u8 *src, u32 len)
-{
-	if (!kw_vec_begin(len))
-		return kw_crc32c_copy(crc, dst, src, len);
-	kw_vec_copy(dst, src, len);
-	/* Of the copy: the source may be written to meanwhile. */
-	crc = kw_vec_crc32c(crc, dst, len);
-	kw_vec_end(true);
-	return crc;
-}

@@ -61,7 +61,6 @@ static inline void kw_vec_end(bool begun)
 
 void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len);
 u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len);
-u32 kw_long_crc32c_copy_vec(u32 crc, u8 *dst, const u8 *src, u32 len);
 
 /**
  * kw_long_copy() - kw_copy(), in a section of its own where that is worth it
@@ -93,23 +92,6 @@ static inline u32 kw_long_crc32c(u32 crc, const u8 *p, u32 len)
 	if (unlikely(len >= KW_VEC_MIN))
 		return kw_long_crc32c_vec(crc, p, len);
 	return kw_crc32c(crc, p, len);
-}
-
-/**
- * kw_long_crc32c_copy() - kw_crc32c_copy(), as kw_long_copy()
- * @crc: so far
- * @dst: where to
- * @src: octets
- * @len: how many
- *
- * Context: as kw_long_copy().
- * Return: the CRC over them, too.
- */
-static inline u32 kw_long_crc32c_copy(u32 crc, u8 *dst, const u8 *src, u32 len)
-{
-	if (unlikely(len >= KW_VEC_MIN))
-		return kw_long_crc32c_copy_vec(crc, dst, src, len);
-	return kw_crc32c_copy(crc, dst, src, len);
 }
 
 #endif /* KW_STREAM_VEC_H */

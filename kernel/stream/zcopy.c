@@ -36,9 +36,8 @@
 #include <net/tcp.h>
 
 #include "stream/counters.h"
-#include "stream/ops.h"
+#include "stream/priv.h"
 #include "stream/sg.h"
-#include "stream/teardown.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 

@@ -44,6 +44,9 @@ void shim_broken(const char *file, int line, const char *what);
 	({ __typeof__(*(p) + 0) v_; memcpy(&v_, (p), sizeof(v_)); v_; })
 #define U16_MAX 0xffffU
 #define unlikely(x) (x)
+#define memset_startat(obj, v, member) \
+	memset((char *)(obj) + offsetof(__typeof__(*(obj)), member), (v), \
+	       sizeof(*(obj)) - offsetof(__typeof__(*(obj)), member))
 #define U32_MAX 0xffffffffU
 #define U64_MAX (~0ULL)
 

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The state of a stream's data path: members of struct kw_stream, and nobody's
+ * business outside of stream/. Included by stream.h alone.
+ */
+#ifndef KW_STREAM_STATE_H
+#define KW_STREAM_STATE_H
+
+#include <linux/hrtimer_types.h>
+#include <linux/mm_types_task.h>
+
+#include "stream/mem.h"
+#include "wire/ddp.h"
+#include "wire/fpdu.h"
+#include "wire/rdmap.h"
+#include "wire/term.h"
+
+/**
+ * struct kw_sg_iter - a walk over the bytes of a message, forward only
+ * @sge: current entry; NULL: the bytes are those of @run alone
+ * @end: end of the list
+ * @off: bytes into @sge
+ * @access: IB_ACCESS_* that each region must have
+ * @mem: region of @sge, held; NULL if none is
+ * @run: contiguous bytes from the current position on
+ */
+struct kw_sg_iter {
+	const struct kiwarp_sge *sge;
+	const struct kiwarp_sge *end;
+	u32 off;
+	u32 access;
+	struct kw_mem *mem;
+	struct kw_run run;
+};
+
+/**
+ * struct kw_orq_entry - an outbound Read Request awaiting its response
+ * @sink: where the response goes
+ * @done: octets placed so far
+ * @sq_index: the WQE it completes
+ * @rtr: start-up's ready-to-receive request: completes nothing
+ * @quiet: nor is the consumer told when it ends
+ * @inv: Read with Invalidate: the sink's STag is invalidated at the end
+ */
+struct kw_orq_entry {
+	struct kiwarp_sge sink;
+	u32 done;
+	u32 sq_index;
+	bool rtr;
+	bool quiet;
+	bool inv;
+};
+
+/**
+ * struct kw_rx_next - the segment that is expected next: see stream/place.c
+ * @it: where its payload goes; the region is held. NULL: nothing is expected
+ * @room: bytes from there that may be written to without further question
+ * @hdr_len: bytes of its DDP header
+ * @at: its TO or MO
+ * @head: the first bytes of its DDP header, in the order of memory
+ * @queue: its queue number and MSN, likewise; not used with @tagged
+ * @tagged: it is tagged
+ * @vec: vector registers may be used: see stream/vec.h
+ * @read: the Read that it answers, or NULL
+ */
+struct kw_rx_next {
+	struct kw_sg_iter *it;
+	u32 room;
+	u32 hdr_len;
+	u64 at;
+	u64 head;
+	u64 queue;
+	bool tagged;
+	bool vec;
+	struct kw_orq_entry *read;
+};
+
+/**
+ * struct kw_mem_cache - the region last looked up; socket lock
+ * @mem: the region, good within one pass over the stream, or NULL
+ * @ext: its extent last copied to or from: see kw_mem_at()
+ */
+struct kw_mem_cache {
+	struct kw_mem *mem;
+	u32 ext;
+};
+
+/**
+ * struct kw_rx - receive state; socket lock
+ * @running: a pass is on the stack; data_ready can nest in it
+ * @again: data_ready came while @running
+ * @told: what has come that the consumer is told of, or can see in its memory:
+ *	how much, modulo 2^32
+ * @kick: something that transmission waited for has come
+ * @started: an FPDU has been received
+ * @need: octets that the next FPDU needs in the socket before a pass is of use
+ * @partial: the last segment received was not the last of its message
+ * @peer_mss: what TCP took for the peer's MSS; see kw_ack_delay()
+ * @ack_mss: what it is to take for it
+ * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
+ * @send_msn: next MSN expected on queue 0
+ * @read_msn: next MSN expected on queue 1
+ * @recv_open: a Send is being received into @recv
+ * @recv_op: opcode of that Send's first segment
+ * @recv_got: which of its octets have come
+ * @recv_mo: where the segment placed last ended
+ * @recv_it: the same as a position in @recv
+ * @recv: the receive queue entry in use
+ * @sink: where a tagged segment goes, to the end of its region or of its Read
+ * @sink_it: the same as a position in it
+ * @req_got: which octets of @req have come: see kw_ddp_take_short()
+ * @req: the Read Request being received
+ * @term_got: which octets of @term have come, likewise
+ * @term: as many of them as a Terminate can have
+ * @next: what is expected next, good within one pass
+ * @stage: pages that hold the start of an FPDU larger than the socket buffer
+ * @staged: octets in @stage
+ */
+struct kw_rx {
+	bool running;
+	bool again;
+	bool kick;
+	bool started;
+	bool partial;
+	u16 peer_mss;
+	u16 ack_mss;
+	u32 told;
+	u32 need;
+	u32 stream_off;
+	u32 send_msn;
+	u32 read_msn;
+	bool recv_open;
+	u8 recv_op;
+	u32 recv_mo;
+	struct kw_ddp_got recv_got;
+	struct kw_sg_iter recv_it;
+	struct kw_recv recv;
+	struct kiwarp_sge sink;
+	struct kw_sg_iter sink_it;
+	u64 req_got;
+	u8 req[KW_READ_REQ_LEN];
+	u64 term_got;
+	u8 term[KW_TERM_MAX_LEN];
+	struct kw_rx_next next;
+	struct page **stage;
+	u32 staged;
+};
+
+struct kw_zc_msg;
+
+/**
+ * struct kw_tx_msg - a message being framed: a header template and its bytes
+ * @head: header of the next FPDU
+ * @tagged: tagged model
+ * @hdr_len: bytes of the DDP header
+ * @left: bytes of payload that are not framed yet
+ * @at: TO or MO of the next of them
+ * @it: where they are
+ */
+struct kw_tx_msg {
+	struct kw_fpdu_head head;
+	bool tagged;
+	u32 hdr_len;
+	u32 left;
+	u64 at;
+	struct kw_sg_iter it;
+};
+
+enum kw_tx_kind {
+	KW_MSG_NONE,
+	KW_MSG_WQE,		/* a Send or Write */
+	KW_MSG_READ,		/* a WQE's Read Request */
+	KW_MSG_READ_RESP,
+	KW_MSG_RTR,
+	KW_MSG_TERM,
+};
+
+#define KW_TX_OWNED	0x1
+#define KW_TX_WANTED	0x2
+
+/**
+ * struct kw_tx - transmit state; socket lock
+ * @token: KW_TX_*: who sets OWNED transmits, everybody else sets WANTED
+ * @work: transmits when the owner of the token can not
+ * @frag: block that FPDUs are built in, while there are any to send
+ * @out: octets of @frag built and not yet taken by TCP start here
+ * @out_len: how many
+ * @out_eor: they end a TCP segment
+ * @out_list: @out_len is of the list of zcopy.c instead
+ * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
+ * @msg: enum kw_tx_kind of the message being sent
+ * @m: that message
+ * @src: of a Read Response: the source
+ * @body: of a Read Request or a Terminate: the body
+ * @wqe: current or held send queue entry
+ * @held: @wqe is taken off the ring but may not start yet
+ * @lent: the message, if it is sent without a copy: see zcopy.c
+ * @responded: the last message was a Read Response: the send queue's turn
+ * @rtr_pending: the RTR FPDU has not been framed
+ * @term_pending: @term has not been framed
+ * @gate: responder: nothing may be sent before the first FPDU is received
+ * @send_msn: next MSN on queue 0
+ * @read_msn: next MSN on queue 1
+ * @term: the Terminate to send
+ */
+struct kw_tx {
+	atomic_t token;
+	struct delayed_work work;
+	struct page_frag frag;
+	u32 out;
+	u32 out_len;
+	u32 stream_off;
+	bool out_eor;
+	bool out_list;
+	u8 msg;
+	bool held;
+	bool responded;
+	bool rtr_pending;
+	bool term_pending;
+	bool gate;
+	struct kw_tx_msg m;
+	struct kiwarp_sge src;
+	u8 body[KW_TERM_MAX_LEN];
+	struct kw_zc_msg *lent;
+	u32 send_msn;
+	u32 read_msn;
+	struct kw_wqe wqe;
+	struct kw_term term;
+};
+
+/**
+ * struct kw_batch - doorbells that came one soon after the other
+ * @timer: queued: something may have been held back; it sends it
+ * @rung: when the last doorbell was done with, by local_clock()
+ * @heard: kw_rx.told at the beginning of the streak
+ * @streak: how many doorbells there were
+ * @octets: how much may have been held back
+ */
+struct kw_batch {
+	struct hrtimer timer;
+	u64 rung;
+	u32 heard;
+	u32 streak;
+	u32 octets;
+};
+
+#endif /* KW_STREAM_STATE_H */
