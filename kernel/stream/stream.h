@@ -148,7 +148,7 @@ enum kw_stream_state {
 /**
  * struct kw_stream - one iWARP stream
  * @ops: the queue pair's
- * @sock: owned from kw_stream_start() to the end of kw_stream_end()
+ * @sock: owned from kw_stream_start() to the last step of kw_end_work()
  * @state: enum kw_stream_state
  * @peer_fin: the peer has closed its half, and all before that was received
  * @fin_sent: this side's half is closed
