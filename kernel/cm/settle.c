@@ -87,7 +87,6 @@ static void kw_settle_common(const struct kw_ep *ep,
 		.initiator = ep->active,
 		.fpdu_max = set->fpdu_max,
 		.zcopy_min = set->zcopy_min,
-		.batch_us = set->batch_us,
 		.ack_segments = set->ack_segments,
 		.gate_ms = set->gate_ms,
 	};

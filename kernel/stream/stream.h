@@ -17,7 +17,6 @@
 #define KW_STREAM_H
 
 #include <linux/atomic.h>
-#include <linux/hrtimer_types.h>
 #include <linux/mm_types_task.h>
 #include <linux/net.h>
 #include <linux/skbuff.h>
@@ -50,8 +49,6 @@ enum kw_rtr {
  * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
- * @batch_us: how long a message may wait for others to be sent with; 0: no one
- *	does
  * @ack_segments: messages of so many TCP segments are acknowledged together with
  *	the answer, if that comes soon; 0: as TCP does it
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
@@ -73,7 +70,6 @@ struct kw_stream_params {
 	enum kw_rtr rtr;
 	u32 fpdu_max;
 	u32 zcopy_min;
-	u32 batch_us;
 	u32 ack_segments;
 	u32 gate_ms;
 	u32 ird;
@@ -353,22 +349,6 @@ enum kw_stream_state {
 };
 
 /**
- * struct kw_batch - doorbells that came one soon after the other
- * @timer: queued: something may have been held back; it sends it
- * @rung: when the last doorbell was done with, by local_clock()
- * @heard: kw_rx.told at the beginning of the streak
- * @streak: how many doorbells there were
- * @octets: how much may have been held back
- */
-struct kw_batch {
-	struct hrtimer timer;
-	u64 rung;
-	u32 heard;
-	u32 streak;
-	u32 octets;
-};
-
-/**
  * struct kw_stream - one iWARP stream
  * @ops: the queue pair's
  * @sock: owned from kw_stream_start() to the end of kw_stream_end()
@@ -391,7 +371,6 @@ struct kw_batch {
  * @orq: p.ord entries; head at @orq_head, @orq_len in use
  * @irq: p.ird entries, likewise
  * @cache: the region in use
- * @batch: doorbells, and what is held back
  * @end_work: teardown
  * @save_data_ready: the socket's callbacks, to be put back
  */
@@ -423,7 +402,6 @@ struct kw_stream {
 	struct kw_mem_cache cache;
 	struct kw_rx rx;
 	struct kw_tx tx;
-	struct kw_batch batch;
 
 	struct delayed_work end_work;
 	void (*save_data_ready)(struct sock *sk);
@@ -452,7 +430,6 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
-void kw_stream_doorbell(struct kw_stream *s, u32 octets, bool soon);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);
 

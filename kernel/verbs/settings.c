@@ -52,7 +52,6 @@ static struct kw_settings kw_defaults = {
 	.rtr = BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),
 	.ird_max = KW_MAX_QP_RD_ATOM,
 	.ord_max = KW_MAX_QP_RD_ATOM,
-	.batch_us = 50,
 	.ack_segments = 4,
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
@@ -402,11 +401,6 @@ module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
 MODULE_PARM_DESC(zcopy_min,
 		 "Send messages of so many octets and more without a copy; 0: none [0]");
 
-KW_NUMBER_OR_0(batch_us, 1, 1000);
-module_param_cb(batch_us, &kw_param_ops, &kw_set_batch_us, 0644);
-MODULE_PARM_DESC(batch_us,
-		 "How long a message that nobody waits for may wait for others to be sent with, in microseconds; 0: not at all [50]");
-
 KW_NUMBER_OR_0(ack_segments, 2, 16);
 module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
 MODULE_PARM_DESC(ack_segments,
@@ -469,7 +463,6 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_ord_max.attr.attr,
 	&kw_set_fpdu_max.attr.attr,
 	&kw_set_zcopy_min.attr.attr,
-	&kw_set_batch_us.attr.attr,
 	&kw_set_ack_segments.attr.attr,
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,

@@ -70,8 +70,6 @@
  * @offer_timeout_ms: how long a consumer may think about a request
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
- * @batch_us: how long a message that nobody waits for may wait for others to be
- *	sent with; 0: not at all
  * @ack_segments: messages of so many TCP segments may be acknowledged with the
  *	answer; 0: as TCP does it
  * @gate_ms: how long a responder waits for the initiator's first FPDU before
@@ -97,7 +95,6 @@ struct kw_settings {
 	u32 ord_max;
 	u32 fpdu_max;
 	u32 zcopy_min;
-	u32 batch_us;
 	u32 ack_segments;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
