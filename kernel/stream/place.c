@@ -34,7 +34,7 @@ static __always_inline void kw_place_run(struct kw_sg_iter *it, const u8 *p,
 	if (vec)
 		kw_vec_copy(it->run.va, p, len);
 	else
-		kw_copy(it->run.va, p, len);
+		memcpy(it->run.va, p, len);
 	kw_sg_advance(it, len);
 }
 

@@ -6,7 +6,6 @@
 #ifndef KW_STREAM_STATE_H
 #define KW_STREAM_STATE_H
 
-#include <linux/hrtimer_types.h>
 #include <linux/mm_types_task.h>
 
 #include "stream/mem.h"
@@ -226,22 +225,6 @@ struct kw_tx {
 	u32 read_msn;
 	struct kw_wqe wqe;
 	struct kw_term term;
-};
-
-/**
- * struct kw_batch - doorbells that came one soon after the other
- * @timer: queued: something may have been held back; it sends it
- * @rung: when the last doorbell was done with, by local_clock()
- * @heard: kw_rx.told at the beginning of the streak
- * @streak: how many doorbells there were
- * @octets: how much may have been held back
- */
-struct kw_batch {
-	struct hrtimer timer;
-	u64 rung;
-	u32 heard;
-	u32 streak;
-	u32 octets;
 };
 
 #endif /* KW_STREAM_STATE_H */

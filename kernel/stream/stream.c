@@ -10,7 +10,6 @@
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
-#include "stream/tx_batch.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
@@ -74,7 +73,6 @@ void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
 	s->counters = counters;
 	INIT_DELAYED_WORK(&s->end_work, kw_end_work);
 	INIT_DELAYED_WORK(&s->tx.work, kw_tx_work);
-	kw_batch_init(s);
 }
 
 /**

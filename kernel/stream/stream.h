@@ -37,8 +37,6 @@ enum kw_rtr {
  * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
  * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
  *	none is
- * @batch_us: how long a message may wait for others to be sent with; 0: no one
- *	does
  * @ack_segments: messages of so many TCP segments are acknowledged together with
  *	the answer, if that comes soon; 0: as TCP does it
  * @gate_ms: responder: how long it waits for the initiator's first FPDU before
@@ -49,7 +47,6 @@ enum kw_rtr {
 struct kw_stream_settings {
 	u32 fpdu_max;
 	u32 zcopy_min;
-	u32 batch_us;
 	u32 ack_segments;
 	u32 gate_ms;
 };
@@ -168,7 +165,6 @@ enum kw_stream_state {
  * @orq: p.ord entries; head at @orq_head, @orq_len in use
  * @irq: p.ird entries, likewise
  * @cache: the region in use
- * @batch: doorbells, and what is held back
  * @end_work: teardown
  * @save_data_ready: the socket's callbacks, to be put back
  */
@@ -200,7 +196,6 @@ struct kw_stream {
 	struct kw_mem_cache cache;
 	struct kw_rx rx;
 	struct kw_tx tx;
-	struct kw_batch batch;
 
 	struct delayed_work end_work;
 	void (*save_data_ready)(struct sock *sk);
@@ -222,7 +217,6 @@ void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
-void kw_stream_doorbell(struct kw_stream *s, u32 octets, bool soon);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);
 

@@ -20,7 +20,6 @@
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
-#include "stream/tx_batch.h"
 #include "stream/zcopy.h"
 
 /*
@@ -285,9 +284,8 @@ static void kw_end_detach(struct kw_stream *s, bool reset)
 
 static void kw_end_finish(struct kw_stream *s)
 {
-	/* Doorbells look at the socket, and queue work and timer, inside this domain. */
+	/* Doorbells look at the socket, and queue work, inside this domain. */
 	synchronize_srcu_expedited(s->mem_srcu);
-	kw_batch_end(s);
 	cancel_delayed_work_sync(&s->tx.work);
 	kw_zc_detach(s);
 	kw_stage_free(s);

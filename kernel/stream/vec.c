@@ -42,7 +42,7 @@ void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len)
 	if (vec)
 		kw_vec_copy(dst, src, len);
 	else
-		kw_copy(dst, src, len);
+		memcpy(dst, src, len);
 	kw_vec_end(vec);
 }
 

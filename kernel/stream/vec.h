@@ -10,7 +10,6 @@
 #include <asm/fpu/api.h>
 #endif
 
-#include "wire/copy.h"
 #include "wire/crc.h"
 #include "wire/vec.h"
 
@@ -63,19 +62,19 @@ void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len);
 u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len);
 
 /**
- * kw_long_copy() - kw_copy(), in a section of its own where that is worth it
+ * kw_long_copy() - memcpy(), in a section of its own where that is worth it
  * @dst: where to
  * @src: octets
  * @len: how many
  *
- * Context: softirq or process; in another section it is kw_copy().
+ * Context: softirq or process; in another section it is memcpy().
  */
 static inline void kw_long_copy(u8 *dst, const u8 *src, u32 len)
 {
 	if (unlikely(len >= KW_VEC_MIN))
 		kw_long_copy_vec(dst, src, len);
 	else
-		kw_copy(dst, src, len);
+		memcpy(dst, src, len);
 }
 
 /**

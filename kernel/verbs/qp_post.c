@@ -4,38 +4,15 @@
  */
 #include "verbs/qp.h"
 
-/*
- * What user space has posted last, as far as a look at shared memory tells:
- * kw_qp_op_next_wqe() reads it again, and to believe this one can but lead to
- * sending earlier or later. Each entry has room for one struct kiwarp_sge.
- */
-static void kw_user_doorbell(struct kw_qp *qp)
-{
-	u32 last = READ_ONCE(kw_ctrl(&qp->sq)->producer) - 1;
-	const struct kiwarp_sqe *sqe = kw_ring_at(&qp->sq, last);
-	const struct kiwarp_sge *sge = (const struct kiwarp_sge *)(sqe + 1);
-	u8 flags = READ_ONCE(sqe->flags);
-	u32 octets = READ_ONCE(sqe->inline_len);
-	bool soon;
-
-	if (!(flags & KIWARP_SQE_INLINE))
-		octets = READ_ONCE(sqe->num_sge) ? READ_ONCE(sge->length) : 0;
-	soon = qp->sq_sig_all || (flags & KIWARP_SQE_SIGNALED);
-	kw_stream_doorbell(&qp->stream, octets, soon);
-}
-
 /* Set the stream going, if there is one that will look at the queues. */
 static void kw_qp_kick(struct kw_qp *qp)
 {
 	int idx = srcu_read_lock(&qp->dev->mem_srcu);
 	u8 state = READ_ONCE(qp->stream.state);
 
-	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING) {
-		if (qp->user)
-			kw_user_doorbell(qp);
-		else
-			kw_stream_kick(&qp->stream, KW_KICK_ATOMIC);
-	}
+	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
+		kw_stream_kick(&qp->stream,
+			       qp->user ? KW_KICK_SLEEP : KW_KICK_ATOMIC);
 	srcu_read_unlock(&qp->dev->mem_srcu, idx);
 }
 

@@ -52,7 +52,6 @@ static struct kw_settings kw_defaults = {
 	.rtr = BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),
 	.ird_max = KW_MAX_QP_RD_ATOM,
 	.ord_max = KW_MAX_QP_RD_ATOM,
-	.stream.batch_us = 50,
 	.stream.ack_segments = 4,
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
@@ -407,11 +406,6 @@ module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
 MODULE_PARM_DESC(zcopy_min,
 		 "Send messages of so many octets and more without a copy; 0: none [0]");
 
-KW_STREAM_NUMBER(batch_us, 1, 1000);
-module_param_cb(batch_us, &kw_param_ops, &kw_set_batch_us, 0644);
-MODULE_PARM_DESC(batch_us,
-		 "How long a message that nobody waits for may wait for others to be sent with, in microseconds; 0: not at all [50]");
-
 KW_STREAM_NUMBER(ack_segments, 2, 16);
 module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
 MODULE_PARM_DESC(ack_segments,
@@ -474,7 +468,6 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_ord_max.attr.attr,
 	&kw_set_fpdu_max.attr.attr,
 	&kw_set_zcopy_min.attr.attr,
-	&kw_set_batch_us.attr.attr,
 	&kw_set_ack_segments.attr.attr,
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * CRC32C of an FPDU, alone or while it is copied.
+ * CRC32C of an FPDU.
  *
  * SSE4.2's crc32 works on general registers, so it needs no FPU section, which
  * costs more than the sum of an FPDU of Ethernet's size. It takes three cycles
@@ -21,6 +21,9 @@
 #define KW_CRC_X86
 #define kw_crc_has_insn()	__builtin_cpu_supports("sse4.2")
 #endif
+
+/* What is copied is still in the first cache when the CRC is computed. */
+#define KW_CRC_COPY_LEN	4096
 
 #ifdef KW_CRC_X86
 
@@ -116,145 +119,76 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 /* What follows up to ".endr" is for eight steps, 64 octets of a block. */
 #define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
 
-/*
- * Three blocks, as the compiler would not write them: it spills and moves. The
- * octets of a copy are in a register in between, so that what is summed is what
- * was written, whoever else writes to the source.
- */
-static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
-					 const u32 len, const u32 table[8][16],
-					 const bool copy)
+/* Three blocks side by side. The compiler would spill and move registers. */
+static __always_inline u64 kw_crc_blocks(u64 a, const u8 *src, const u32 len,
+					 const u32 table[8][16])
 {
 	const u8 *end = src + len;
-	u64 b = 0, c = 0, octets;
+	u64 b = 0, c = 0;
 
-	for (; src != end; src += 64, dst += 64) {
-		if (copy)
-			__asm__ __volatile__(KW_CRC_STEPS
-				"movq \\at(%[src]), %[octets]\n\t"
-				"movq %[octets], \\at(%[dst])\n\t"
-				"crc32q %[octets], %[a]\n\t"
-				"movq \\at+%c[len](%[src]), %[octets]\n\t"
-				"movq %[octets], \\at+%c[len](%[dst])\n\t"
-				"crc32q %[octets], %[b]\n\t"
-				"movq \\at+2*%c[len](%[src]), %[octets]\n\t"
-				"movq %[octets], \\at+2*%c[len](%[dst])\n\t"
-				"crc32q %[octets], %[c]\n\t"
-				".endr"
-				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c),
-				  [octets] "=&r" (octets)
-				: [src] "r" (src), [dst] "r" (dst),
-				  [len] "i" (len)
-				: "memory");
-		else
-			__asm__ __volatile__(KW_CRC_STEPS
-				"crc32q \\at(%[src]), %[a]\n\t"
-				"crc32q \\at+%c[len](%[src]), %[b]\n\t"
-				"crc32q \\at+2*%c[len](%[src]), %[c]\n\t"
-				".endr"
-				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
-				: [src] "r" (src), [len] "i" (len)
-				: "memory");
-	}
+	for (; src != end; src += 64)
+		__asm__ __volatile__(KW_CRC_STEPS
+			"crc32q \\at(%[src]), %[a]\n\t"
+			"crc32q \\at+%c[len](%[src]), %[b]\n\t"
+			"crc32q \\at+2*%c[len](%[src]), %[c]\n\t"
+			".endr"
+			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
+			: [src] "r" (src), [len] "i" (len)
+			: "memory");
 	b ^= kw_crc_append_zeros(a, table);
 	return c ^ kw_crc_append_zeros(b, table);
 }
 
-/*
- * Steps of fewer octets. They are hidden from the compiler once they are read,
- * or it might read memory again.
- */
-static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
-					const bool copy)
+static __always_inline u64 kw_crc_step8(u64 crc, const u8 *src)
 {
-	u64 octets;
+	u64 v;
 
-	memcpy(&octets, src, sizeof(octets));
-	__asm__("" : "+r" (octets));
-	if (copy)
-		memcpy(dst, &octets, sizeof(octets));
-	__asm__("crc32q %1, %0" : "+r" (crc) : "r" (octets));
+	memcpy(&v, src, sizeof(v));
+	__asm__("crc32q %1, %0" : "+r" (crc) : "rm" (v));
 	return crc;
 }
 
-static __always_inline u32 kw_crc_step4(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
+/* The last seven bytes at most. */
+static __always_inline u32 kw_crc_rest(u32 crc, const u8 *src, size_t n)
 {
-	u32 octets;
+	u32 v4;
+	u16 v2;
 
-	memcpy(&octets, src, sizeof(octets));
-	__asm__("" : "+r" (octets));
-	if (copy)
-		memcpy(dst, &octets, sizeof(octets));
-	__asm__("crc32l %1, %0" : "+r" (crc) : "r" (octets));
+	if (n & 4) {
+		memcpy(&v4, src, sizeof(v4));
+		__asm__("crc32l %1, %0" : "+r" (crc) : "rm" (v4));
+		src += 4;
+	}
+	if (n & 2) {
+		memcpy(&v2, src, sizeof(v2));
+		__asm__("crc32w %1, %0" : "+r" (crc) : "rm" (v2));
+		src += 2;
+	}
+	if (n & 1)
+		__asm__("crc32b %1, %0" : "+r" (crc) : "rm" (*src));
 	return crc;
 }
 
-static __always_inline u32 kw_crc_step2(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
+static u32 kw_crc_x86(u64 crc, const u8 *src, size_t n)
 {
-	u16 octets;
-
-	memcpy(&octets, src, sizeof(octets));
-	__asm__("" : "+r" (octets));
-	if (copy)
-		memcpy(dst, &octets, sizeof(octets));
-	__asm__("crc32w %1, %0" : "+r" (crc) : "r" (octets));
-	return crc;
-}
-
-static __always_inline u32 kw_crc_step1(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
-{
-	u8 octets;
-
-	memcpy(&octets, src, sizeof(octets));
-	__asm__("" : "+r" (octets));
-	if (copy)
-		memcpy(dst, &octets, sizeof(octets));
-	__asm__("crc32b %1, %0" : "+r" (crc) : "r" (octets));
-	return crc;
-}
-
-/* Compiled for each of the two uses. */
-static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
-				      const bool copy)
-{
-	u32 sum, i;
+	u32 i;
 
 	for (; n >= 3 * KW_CRC_LONG; n -= 3 * KW_CRC_LONG) {
-		crc = kw_crc_blocks(crc, dst, src, KW_CRC_LONG, kw_crc_long,
-				    copy);
-		dst += 3 * KW_CRC_LONG;
+		crc = kw_crc_blocks(crc, src, KW_CRC_LONG, kw_crc_long);
 		src += 3 * KW_CRC_LONG;
 	}
 	for (; n >= 3 * KW_CRC_SHORT; n -= 3 * KW_CRC_SHORT) {
-		crc = kw_crc_blocks(crc, dst, src, KW_CRC_SHORT, kw_crc_short,
-				    copy);
-		dst += 3 * KW_CRC_SHORT;
+		crc = kw_crc_blocks(crc, src, KW_CRC_SHORT, kw_crc_short);
 		src += 3 * KW_CRC_SHORT;
 	}
-	for (; n >= 32; n -= 32, src += 32, dst += 32) {
+	for (; n >= 32; n -= 32, src += 32) {
 #pragma GCC unroll 4
 		for (i = 0; i < 32; i += 8)
-			crc = kw_crc_step8(crc, dst + i, src + i, copy);
+			crc = kw_crc_step8(crc, src + i);
 	}
-	for (; n >= 8; n -= 8, src += 8, dst += 8)
-		crc = kw_crc_step8(crc, dst, src, copy);
-	sum = (u32)crc;
-	if (n & 4) {
-		sum = kw_crc_step4(sum, dst, src, copy);
-		src += 4;
-		dst += 4;
-	}
-	if (n & 2) {
-		sum = kw_crc_step2(sum, dst, src, copy);
-		src += 2;
-		dst += 2;
-	}
-	if (n & 1)
-		sum = kw_crc_step1(sum, dst, src, copy);
-	return sum;
+	for (; n >= 8; n -= 8, src += 8)
+		crc = kw_crc_step8(crc, src);
+	return kw_crc_rest((u32)crc, src, n);
 }
 
 #endif /* KW_CRC_X86 */
@@ -300,29 +234,37 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, false);
+		return kw_crc_x86(crc, (const u8 *)p, n);
 #endif
 	return crc32c(crc, p, n);
 }
 
 /**
- * kw_crc32c_copy - copy octets and continue a CRC32C over them
+ * kw_crc32c_copy - copy bytes and continue a CRC32C over them
  * @crc: KW_CRC_SEED, or what an earlier call returned
- * @dst: where to
- * @src: octets, which may change meanwhile: where they are read once, with the
- *	instruction, the CRC is that of what is at @dst; elsewhere it is computed
- *	of @dst
+ * @dst: where to; does not overlap @src
+ * @src: bytes; they may change meanwhile, as the CRC is computed of @dst
  * @n: how many
+ *
+ * One pass for both, by general registers, takes longer than a copy and then a
+ * pass over what is in the first cache.
  *
  * Context: any.
  * Return: the CRC so far, before the final inversion.
  */
 u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n)
 {
-#ifdef KW_CRC_X86
-	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n, true);
-#endif
-	memcpy(dst, src, n);
-	return crc32c(crc, dst, n);
+	const u8 *from = (const u8 *)src;
+	u8 *to = (u8 *)dst;
+
+	while (n) {
+		const size_t len = n < KW_CRC_COPY_LEN ? n : KW_CRC_COPY_LEN;
+
+		memcpy(to, from, len);
+		crc = kw_crc32c(crc, to, len);
+		to += len;
+		from += len;
+		n -= len;
+	}
+	return crc;
 }

@@ -5,7 +5,6 @@
  * joins. That needs no table for each length of a block, and a tenth of the
  * instructions: so the blocks are thirds of whatever there is.
  */
-#include "wire/copy.h"
 #include "wire/crc.h"
 #include "wire/vec.h"
 
@@ -181,7 +180,7 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 		src += 16;
 	}
 	if (n)
-		kw_copy(dst, src, n);
+		memcpy(dst, src, n);
 }
 
 #endif /* KW_VEC_X86 */
@@ -208,7 +207,7 @@ bool kw_vec_has(void)
 }
 
 /**
- * kw_vec_copy - kw_copy() by vector registers
+ * kw_vec_copy - memcpy() by vector registers
  * @dst: where to; does not overlap @src
  * @src: where from
  * @n: how many octets
@@ -220,7 +219,7 @@ void kw_vec_copy(void *dst, const void *src, size_t n)
 #ifdef KW_VEC_X86
 	kw_vec_copy_x86((u8 *)dst, (const u8 *)src, n);
 #else
-	kw_copy(dst, src, n);
+	memcpy(dst, src, n);
 #endif
 }
 

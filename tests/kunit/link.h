@@ -160,6 +160,5 @@ extern struct kunit_suite kt_segment_suite;
 extern struct kunit_suite kt_msn_suite;
 extern struct kunit_suite kt_zcopy_suite;
 extern struct kunit_suite kt_ack_suite;
-extern struct kunit_suite kt_batch_suite;
 
 #endif /* KT_LINK_H */

@@ -58,17 +58,17 @@ both_ways() {
 setup_pair
 defaults=()
 remember
-for each in crc=0 markers=1 fpdu_max=256 zcopy_min=512 batch_us=0 batch_us=1000 ack_segments=0 \
+for each in crc=0 markers=1 fpdu_max=256 zcopy_min=512 ack_segments=0 \
 	ack_segments=16 "ird_max=1 ord_max=1" mpa_rev=1 p2p=0; do
 	# shellcheck disable=SC2086
 	both_ways $each
 done
-all="markers=1 large_fpdu=1 fpdu_max=65535 zcopy_min=512 batch_us=1000 ack_segments=16 ird_max=1"
+all="markers=1 large_fpdu=1 fpdu_max=65535 zcopy_min=512 ack_segments=16 ird_max=1"
 # shellcheck disable=SC2086
 both_ways $all
 # shellcheck disable=SC2086
 both_ways $all crc=0
-none="crc=0 batch_us=0 ack_segments=0 p2p=0 mpa_rev=1"
+none="crc=0 ack_segments=0 p2p=0 mpa_rev=1"
 # shellcheck disable=SC2086
 both_ways $none
 # A ready-to-receive message that the other side does not know is the end of a connection.

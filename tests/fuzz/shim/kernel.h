@@ -491,20 +491,6 @@ struct tcp_sock {
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
 #define local_bh_enable() ((void)0)
-/* Timers: the fuzzer rings no doorbell, so that none is ever started. */
-#define NSEC_PER_USEC 1000L
-#define CLOCK_MONOTONIC 1
-#define ns_to_ktime(ns) (ns)
-#define local_clock() ((u64)0)
-enum hrtimer_restart { HRTIMER_NORESTART };
-enum hrtimer_mode { HRTIMER_MODE_REL_SOFT };
-struct hrtimer {
-	enum hrtimer_restart (*function)(struct hrtimer *timer);
-};
-#define hrtimer_init(timer, clock, mode) ((void)0)
-#define hrtimer_start(timer, time, mode) SHIM_CHECK(false)
-#define hrtimer_is_queued(timer) ((void)(timer), false)
-#define hrtimer_cancel(timer) ((void)(timer))
 
 /* Sections with vector registers do not nest; the host's need no saving. */
 #ifdef __x86_64__

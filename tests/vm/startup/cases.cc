@@ -32,7 +32,6 @@ void Suite::settings() {
   number("ord_max", 128, 0, 128, false);
   number("fpdu_max", 0, 256, 65535, true);
   number("zcopy_min", 0, 512, 1ULL << 31, true);
-  number("batch_us", 50, 1, 1000, true);
   number("ack_segments", 4, 2, 16, true);
   number("connect_timeout_ms", 20000, 100, 600000, false);
   number("start_timeout_ms", 10000, 100, 600000, false);
