@@ -27,7 +27,7 @@ static enum hrtimer_restart kw_batch_timer(struct hrtimer *timer)
 	struct kw_stream *s = container_of(timer, struct kw_stream,
 					   batch.timer);
 	int idx = srcu_read_lock(s->mem_srcu);
-	u8 state = READ_ONCE(s->state);
+	u8 state = kw_stream_state(s);
 
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
 		kw_stream_kick(s, KW_KICK_ATOMIC);

@@ -362,7 +362,7 @@ static int kw_qp_to_closing(struct kw_qp *qp)
 	idx = srcu_read_lock(&qp->dev->mem_srcu);
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RTS:
-		if (READ_ONCE(qp->stream.state) == KW_STREAM_OPEN)
+		if (kw_stream_state(&qp->stream) == KW_STREAM_OPEN)
 			kw_stream_close(&qp->stream);
 		break;
 	case KIWARP_QPS_CLOSING:

@@ -28,7 +28,7 @@ static void kw_user_doorbell(struct kw_qp *qp)
 static void kw_qp_kick(struct kw_qp *qp)
 {
 	int idx = srcu_read_lock(&qp->dev->mem_srcu);
-	u8 state = READ_ONCE(qp->stream.state);
+	u8 state = kw_stream_state(&qp->stream);
 
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING) {
 		if (qp->user)
