@@ -2,6 +2,7 @@
 /*
  * Queue pairs: life, states, and the step from connection to stream.
  */
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/uverbs_ioctl.h>
@@ -11,6 +12,13 @@
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
 			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND)
+
+/* 0 and 1 are special queue pairs elsewhere; the RDMA core wants 24 bits. */
+#define KW_QPN_MIN	2
+#define KW_QPN_MAX	0xffffff
+
+/* The numbers are at most 1/128 in use: all tries fail once in 2^56 times. */
+#define KW_QPN_TRIES	8
 
 /**
  * kw_qp_get() - take a reference
@@ -59,10 +67,12 @@ struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn)
 /**
  * kw_iw_get_qp() - ib_device_ops.iw_get_qp
  * @ibdev: device
- * @qpn: number
+ * @qpn: number, which any process may have made up
  *
- * Context: iw_cm, which takes its reference with iw_add_ref while it holds
- * the consumer's queue pair in existence.
+ * The reference is handed over with the result: between this and iw_add_ref
+ * nothing else would keep the queue pair.
+ *
+ * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
  */
 struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
@@ -71,17 +81,23 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 
 	if (!qp)
 		return NULL;
-	kw_qp_put(qp);
+	atomic_inc(&qp->handed_over);
 	return &qp->ib;
 }
 
 /**
  * kw_iw_add_ref() - ib_device_ops.iw_add_ref
  * @ibqp: queue pair
+ *
+ * iw_cm calls this once for each kw_iw_get_qp(), and then there is nothing
+ * left to do; whoever else calls it gets a reference of its own.
  */
 void kw_iw_add_ref(struct ib_qp *ibqp)
 {
-	kw_qp_get(kw_qp(ibqp));
+	struct kw_qp *qp = kw_qp(ibqp);
+
+	if (atomic_dec_if_positive(&qp->handed_over) < 0)
+		kw_qp_get(qp);
 }
 
 /**
@@ -211,6 +227,39 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
+/*
+ * A number that nobody can guess, under which nothing is found yet. It stays
+ * taken until kw_qpn_release().
+ */
+static int kw_qpn_reserve(struct kw_device *dev, u32 *qpn)
+{
+	int rv = -EBUSY;
+	int i;
+
+	for (i = 0; rv == -EBUSY && i < KW_QPN_TRIES; i++) {
+		*qpn = get_random_u32_inclusive(KW_QPN_MIN, KW_QPN_MAX);
+		rv = xa_insert_irq(&dev->qps, *qpn, NULL, GFP_KERNEL);
+	}
+	return rv == -EBUSY ? -ENOMEM : rv;
+}
+
+static void kw_qpn_release(struct kw_device *dev, u32 qpn)
+{
+	xa_erase_irq(&dev->qps, qpn);
+}
+
+/* From here on, others take references. Needs no memory and cannot fail. */
+static void kw_qp_publish(struct kw_qp *qp)
+{
+	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, qp, GFP_KERNEL);
+}
+
+/* No new references. The number stays reserved: @kw_device.qps is an ALLOC array. */
+static void kw_qp_withdraw(struct kw_qp *qp)
+{
+	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, NULL, GFP_KERNEL);
+}
+
 static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 {
 	qp->dev = kw_dev(qp->ib.device);
@@ -257,20 +306,19 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	qp->cap = attr->cap;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
-	rv = xa_alloc_cyclic_irq(&dev->qps, &ibqp->qp_num, qp,
-				 XA_LIMIT(2, 0xffffff), &dev->next_qpn,
-				 GFP_KERNEL);
-	if (rv < 0)
+	rv = kw_qpn_reserve(dev, &ibqp->qp_num);
+	if (rv)
 		goto err_rings;
 	if (udata) {
 		rv = kw_qp_respond(qp, udata);
 		if (rv)
-			goto err_xa;
+			goto err_number;
 	}
+	kw_qp_publish(qp);
 	return 0;
 
-err_xa:
-	xa_erase_irq(&dev->qps, ibqp->qp_num);
+err_number:
+	kw_qpn_release(dev, ibqp->qp_num);
 err_rings:
 	kw_qp_free_rings(qp);
 err_count:
@@ -518,13 +566,14 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	DECLARE_COMPLETION_ONSTACK(freed);
 	struct kw_qp *qp = kw_qp(ibqp);
 
+	kw_qp_withdraw(qp);
 	kw_qp_to_error(qp);
 	qp->freed = &freed;
 	kw_qp_put(qp);
 	wait_for_completion(&freed);
 	kw_cq_forget(qp->scq, ibqp);
 	kw_cq_forget(qp->rcq, ibqp);
-	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
+	kw_qpn_release(qp->dev, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	atomic_dec(&qp->dev->nr_qp);
 	return 0;

@@ -115,8 +115,7 @@ struct kw_device {
 	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
 	struct srcu_struct mem_srcu;
 	struct xarray mems;		/* STag index -> struct kw_mr */
-	struct xarray qps;		/* QP number -> struct kw_qp */
-	u32 next_qpn;
+	struct xarray qps;		/* QP number -> struct kw_qp, or reserved */
 	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
 	atomic_t next_cq_id;
 	struct kw_settings settings;
@@ -287,6 +286,8 @@ struct kw_ep;
 
 /**
  * struct kw_qp - RC queue pair
+ * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
+ *	not asked for yet
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
  * @sq_next: next SQE to take off the ring
@@ -306,6 +307,7 @@ struct kw_qp {
 	struct ib_qp ib;
 	struct kw_device *dev;
 	struct kref ref;
+	atomic_t handed_over;
 	struct completion *freed;	/* of destroy_qp, when it waits */
 	spinlock_t lock;		/* state; the queues when idle */
 	u8 state;
