@@ -305,12 +305,11 @@ void kw_accept_key_step(struct kw_ep *ep)
 }
 
 /* The consumer meant to accept but may not: the peer hears of it. */
-static int kw_accept_refuse(struct kw_ep *ep, int err)
+static void kw_accept_refuse(struct kw_ep *ep)
 {
 	kw_count(ep->dev, KW_CNT_CONN_REJECTED);
 	kw_start_reject(ep, NULL, 0);
 	kw_ep_end(ep, false);
-	return err;
 }
 
 /**
@@ -324,7 +323,8 @@ static int kw_accept_refuse(struct kw_ep *ep, int err)
  *
  * Context: process.
  * Return: 0, and an ESTABLISHED event follows; -ECONNRESET if the peer is
- * gone; -EINVAL on a bad queue pair or too long private data; or -errno.
+ * gone; -EINVAL on a bad queue pair or too long private data; -EPERM if the
+ * queue pair is another's; or -errno.
  */
 int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
@@ -340,12 +340,13 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 		goto out;
 	}
 	if (param->private_data_len > kw_start_pd_room(ep)) {
-		ret = kw_accept_refuse(ep, -EINVAL);
+		ret = -EINVAL;
+		kw_accept_refuse(ep);
 		goto out;
 	}
-	qp = kw_qp_find(ep->dev, param->qpn);
-	if (!qp) {
-		ret = kw_accept_refuse(ep, -EINVAL);
+	ret = kw_ep_find_qp(ep, id, param->qpn, &qp);
+	if (ret) {
+		kw_accept_refuse(ep);
 		goto out;
 	}
 	ret = kw_accept_start(ep, id, qp, param);

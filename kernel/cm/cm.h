@@ -228,6 +228,8 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 struct socket *kw_ep_detach(struct kw_ep *ep);
 void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
 void kw_ep_end(struct kw_ep *ep, bool abort);
+int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
+		  struct kw_qp **result);
 int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp);
 int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params);
@@ -236,6 +238,7 @@ void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
 
 /* sock.c: sockets and addresses */
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);
+struct rdma_cm_id *kw_id_consumer(const struct iw_cm_id *id);
 struct net *kw_id_net(struct iw_cm_id *id);
 int kw_sock_create(struct net *net, int family, struct socket **sock);
 void kw_sock_tune(struct socket *sock, const struct kw_settings *set);

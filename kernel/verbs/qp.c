@@ -2,7 +2,9 @@
 /*
  * Queue pairs: life, states, and the step from connection to stream.
  */
+#include <linux/pid.h>
 #include <linux/random.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/uverbs_ioctl.h>
@@ -19,6 +21,9 @@
 
 /* The numbers are at most 1/128 in use: all tries fail once in 2^56 times. */
 #define KW_QPN_TRIES	8
+
+/* What iw_cm gets instead of a queue pair that the caller may not connect. */
+static struct kw_qp kw_qp_denied = { .ref = KREF_INIT(1) };
 
 /**
  * kw_qp_get() - take a reference
@@ -65,12 +70,31 @@ struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn)
 }
 
 /**
+ * kw_qp_is_callers() - may this process use a queue pair?
+ * @qp: queue pair
+ *
+ * rdma_ucm calls on behalf of the process that opened it, in a thread of that
+ * process. (Any other process is refused there: ib_safe_file_access().)
+ *
+ * Context: process.
+ * Return: true for a queue pair of the calling process.
+ */
+bool kw_qp_is_callers(const struct kw_qp *qp)
+{
+	return qp->owner && qp->owner == task_tgid(current);
+}
+
+/**
  * kw_iw_get_qp() - ib_device_ops.iw_get_qp
  * @ibdev: device
  * @qpn: number, which any process may have made up
  *
  * The reference is handed over with the result: between this and iw_add_ref
  * nothing else would keep the queue pair.
+ *
+ * iw_cm can only tell its consumer that a queue pair does not exist. To say
+ * that it is another's is left to kw_iw_connect() and kw_iw_accept(), which
+ * know more of the caller, and meanwhile iw_cm holds nothing of the owner's.
  *
  * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
@@ -81,6 +105,11 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 
 	if (!qp)
 		return NULL;
+	if (qp->owner && !kw_qp_is_callers(qp)) {
+		kw_qp_put(qp);
+		qp = &kw_qp_denied;
+		kw_qp_get(qp);
+	}
 	atomic_inc(&qp->handed_over);
 	return &qp->ib;
 }
@@ -300,9 +329,11 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	}
 	kw_qp_setup(qp, attr);
 	qp->user = !!uctx;
+	if (uctx)
+		qp->owner = get_pid(task_tgid(current));
 	rv = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
 	if (rv)
-		goto err_count;
+		goto err_owner;
 	qp->cap = attr->cap;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
@@ -321,6 +352,8 @@ err_number:
 	kw_qpn_release(dev, ibqp->qp_num);
 err_rings:
 	kw_qp_free_rings(qp);
+err_owner:
+	put_pid(qp->owner);
 err_count:
 	atomic_dec(&dev->nr_qp);
 	return rv;
@@ -575,6 +608,7 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	kw_cq_forget(qp->rcq, ibqp);
 	kw_qpn_release(qp->dev, ibqp->qp_num);
 	kw_qp_free_rings(qp);
+	put_pid(qp->owner);
 	atomic_dec(&qp->dev->nr_qp);
 	return 0;
 }
