@@ -30,7 +30,8 @@
  * What iw_cm asks of us (it BUG()s otherwise): after iw_connect returned 0,
  * exactly one CONNECT_REPLY; after iw_accept returned 0, exactly one
  * ESTABLISHED, and no event at all if it failed; CLOSE at most once and only
- * after a good CONNECT_REPLY or ESTABLISHED.
+ * after a good CONNECT_REPLY or ESTABLISHED. It also relies on its consumer to
+ * answer a request once. Processes do not have to: see kw_accept_listen_in().
  */
 #ifndef KW_CM_H
 #define KW_CM_H
@@ -77,7 +78,7 @@ enum kw_ep_state {
 /* Bits of kw_ep.flags, set without kw_ep.lock. */
 enum kw_ep_flag {
 	KW_EP_KILLED,		/* the device goes away */
-	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed */
+	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed, or going */
 	KW_EP_CLOSED,		/* the stream is over; close_status is set */
 };
 
