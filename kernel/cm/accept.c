@@ -9,6 +9,16 @@
 /* How soon to ask iw_cm again that had no room for a request. */
 #define KW_OFFER_RETRY_MS	10
 
+/**
+ * struct kw_accepting - a process that waits in kw_iw_accept()
+ * @handler: the consumer's own, to be put back
+ * @heard: iw_cm has processed ESTABLISHED
+ */
+struct kw_accepting {
+	iw_cm_handler handler;
+	struct completion heard;
+};
+
 /* Endpoints that wait for their consumer, by the number that iw_cm has. */
 static DEFINE_XARRAY_ALLOC1(kw_offers);
 static u32 kw_offers_next;
@@ -305,12 +315,77 @@ void kw_accept_key_step(struct kw_ep *ep)
 }
 
 /* The consumer meant to accept but may not: the peer hears of it. */
-static int kw_accept_refuse(struct kw_ep *ep, int err)
+static void kw_accept_refuse(struct kw_ep *ep)
 {
 	kw_count(ep->dev, KW_CNT_CONN_REJECTED);
 	kw_start_reject(ep, NULL, 0);
 	kw_ep_end(ep, false);
-	return err;
+}
+
+/* iw_cm has changed its state, and tells the consumer: the wait is over. */
+static int kw_accept_heard(struct iw_cm_id *id, struct iw_cm_event *event)
+{
+	struct kw_accepting *acc = id->provider_data;
+	iw_cm_handler handler = acc->handler;
+
+	id->cm_handler = handler;
+	id->provider_data = NULL;
+	complete(&acc->heard);
+	return handler(id, event);
+}
+
+/*
+ * Until iw_cm has processed ESTABLISHED it takes the request for unanswered: it
+ * lets a second accept, or a reject, pass, and finds out when the event comes,
+ * with BUG(). A process may try that at any time. rdma_ucm lets it make one call
+ * at a time for an identifier, so that it cannot as long as the first call has
+ * not returned. Kernel consumers accept in iw_cm's own work item, where to wait
+ * would be for ever, and have no reason to answer twice.
+ */
+static void kw_accept_listen_in(struct kw_accepting *acc, struct iw_cm_id *id)
+{
+	init_completion(&acc->heard);
+	acc->handler = id->cm_handler;
+	id->provider_data = acc;
+	id->cm_handler = kw_accept_heard;
+}
+
+static void kw_accept_unlisten(struct kw_accepting *acc, struct iw_cm_id *id)
+{
+	id->cm_handler = acc->handler;
+	id->provider_data = NULL;
+}
+
+/*
+ * iw_cm's work items do not wait for the peer, but in revision 0 start-up may. A
+ * process that is killed ends it.
+ */
+static void kw_accept_await(struct kw_accepting *acc, struct kw_ep *ep)
+{
+	if (!wait_for_completion_killable(&acc->heard))
+		return;
+	set_bit(KW_EP_QP_GONE, &ep->flags);
+	kw_ep_kick(ep);
+	wait_for_completion(&acc->heard);
+}
+
+/* The consumer's answer, under kw_ep.lock. */
+static int kw_accept_answer(struct kw_ep *ep, struct iw_cm_id *id,
+			    struct kw_qp *qp,
+			    const struct iw_cm_conn_param *param,
+			    struct kw_accepting *acc)
+{
+	int ret;
+
+	if (qp->owner)
+		kw_accept_listen_in(acc, id);
+	ret = kw_accept_start(ep, id, qp, param);
+	if (!ret)
+		return 0;
+	if (qp->owner)
+		kw_accept_unlisten(acc, id);
+	kw_ep_end(ep, true);
+	return ret;
 }
 
 /**
@@ -322,14 +397,17 @@ static int kw_accept_refuse(struct kw_ep *ep, int err)
  *
  * Whatever goes wrong ends the connection: iw_cm gives no second chance.
  *
- * Context: process.
- * Return: 0, and an ESTABLISHED event follows; -ECONNRESET if the peer is
- * gone; -EINVAL on a bad queue pair or too long private data; or -errno.
+ * Context: process; for a process's queue pair it waits until iw_cm has
+ * processed the ESTABLISHED event.
+ * Return: 0, and an ESTABLISHED event follows, or has come; -ECONNRESET if the
+ * peer is gone; -EINVAL on a bad queue pair or too long private data; -EPERM if
+ * the queue pair is another's; or -errno.
  */
 int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
 	struct kw_ep *ep = kw_offer_claim(id);
 	struct kw_qp *qp = NULL;
+	struct kw_accepting acc;
 	int ret;
 
 	if (!ep)
@@ -337,22 +415,19 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 	mutex_lock(&ep->lock);
 	if (ep->state != KW_EP_OFFERED) {
 		ret = -ECONNRESET;
-		goto out;
+	} else if (param->private_data_len > kw_start_pd_room(ep)) {
+		ret = -EINVAL;
+		kw_accept_refuse(ep);
+	} else {
+		ret = kw_ep_find_qp(ep, id, param->qpn, &qp);
+		if (ret)
+			kw_accept_refuse(ep);
+		else
+			ret = kw_accept_answer(ep, id, qp, param, &acc);
 	}
-	if (param->private_data_len > kw_start_pd_room(ep)) {
-		ret = kw_accept_refuse(ep, -EINVAL);
-		goto out;
-	}
-	qp = kw_qp_find(ep->dev, param->qpn);
-	if (!qp) {
-		ret = kw_accept_refuse(ep, -EINVAL);
-		goto out;
-	}
-	ret = kw_accept_start(ep, id, qp, param);
-	if (ret)
-		kw_ep_end(ep, true);
-out:
 	mutex_unlock(&ep->lock);
+	if (!ret && qp->owner)
+		kw_accept_await(&acc, ep);
 	if (qp)
 		kw_qp_put(qp);
 	kw_ep_put(ep);

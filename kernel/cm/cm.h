@@ -30,7 +30,8 @@
  * What iw_cm asks of us (it BUG()s otherwise): after iw_connect returned 0,
  * exactly one CONNECT_REPLY; after iw_accept returned 0, exactly one
  * ESTABLISHED, and no event at all if it failed; CLOSE at most once and only
- * after a good CONNECT_REPLY or ESTABLISHED.
+ * after a good CONNECT_REPLY or ESTABLISHED. It also relies on its consumer to
+ * answer a request once. Processes do not have to: see kw_accept_listen_in().
  */
 #ifndef KW_CM_H
 #define KW_CM_H
@@ -77,7 +78,7 @@ enum kw_ep_state {
 /* Bits of kw_ep.flags, set without kw_ep.lock. */
 enum kw_ep_flag {
 	KW_EP_KILLED,		/* the device goes away */
-	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed */
+	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed, or going */
 	KW_EP_CLOSED,		/* the stream is over; close_status is set */
 };
 
@@ -228,6 +229,8 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 struct socket *kw_ep_detach(struct kw_ep *ep);
 void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
 void kw_ep_end(struct kw_ep *ep, bool abort);
+int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
+		  struct kw_qp **result);
 int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp);
 int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params);
@@ -236,6 +239,7 @@ void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
 
 /* sock.c: sockets and addresses */
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);
+struct rdma_cm_id *kw_id_consumer(const struct iw_cm_id *id);
 struct net *kw_id_net(struct iw_cm_id *id);
 int kw_sock_create(struct net *net, int family, struct socket **sock);
 void kw_sock_tune(struct socket *sock, const struct kw_settings *set);

@@ -2,8 +2,10 @@
 /*
  * Endpoints: lifetime, socket callbacks, timers and the end of a connection.
  */
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
+#include <rdma/rdma_cm.h>
 
 #include "cm/cm.h"
 
@@ -268,6 +270,51 @@ static void kw_ep_leave_listener(struct kw_ep *ep)
 		return;
 	WRITE_ONCE(ep->listener, NULL);
 	kw_listener_answered(l);
+}
+
+/*
+ * A consumer names its queue pair by number, and the number may be anybody's.
+ * A kernel consumer's identifier has the queue pair that rdma_create_qp() made
+ * for it, and goes with no other. A process's has none: it goes with queue pairs
+ * of that process. A kernel thread is no process, so that one without a queue
+ * pair of its own is a kernel consumer's still.
+ */
+static bool kw_ep_may_use(struct iw_cm_id *id, const struct kw_qp *qp)
+{
+	const struct rdma_cm_id *cma = kw_id_consumer(id);
+
+	if (cma && cma->qp)
+		return cma->qp == &qp->ib;
+	if (qp->owner)
+		return kw_qp_is_callers(qp);
+	return current->flags & PF_KTHREAD;
+}
+
+/**
+ * kw_ep_find_qp - find the queue pair that a consumer names
+ * @ep: the endpoint
+ * @id: iw_cm's identifier
+ * @qpn: number
+ * @result: the queue pair, to which the caller then has a reference
+ *
+ * Context: process; the consumer's call.
+ * Return: 0; -EINVAL if there is none, -EPERM if it is another's.
+ */
+int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
+		  struct kw_qp **result)
+{
+	struct kw_qp *qp = kw_qp_find(ep->dev, qpn);
+
+	if (!qp)
+		return -EINVAL;
+	if (kw_ep_may_use(id, qp)) {
+		*result = qp;
+		return 0;
+	}
+	kw_qp_put(qp);
+	kw_count(ep->dev, KW_CNT_CONN_DENIED);
+	kw_ep_dbg(ep, "QP %u is not %s's\n", qpn, current->comm);
+	return -EPERM;
 }
 
 /**

@@ -409,11 +409,12 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 
 static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
 {
-	struct kw_qp *qp = kw_qp_find(ep->dev, qpn);
+	struct kw_qp *qp;
 	int ret;
 
-	if (!qp)
-		return -EINVAL;
+	ret = kw_ep_find_qp(ep, ep->cm_id, qpn, &qp);
+	if (ret)
+		return ret;
 	ret = kw_ep_wait_with(ep, qp);
 	kw_qp_put(qp);
 	return ret;
@@ -434,7 +435,8 @@ static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
  * pair does, or TCP's error.
  *
  * Context: process.
- * Return: 0 or -errno, and then no event follows.
+ * Return: 0 or -errno, and then no event follows: -EPERM if the queue pair is
+ * another's, -EINVAL if there is none or the private data are too long.
  */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {

@@ -70,22 +70,37 @@ struct net *kw_dev_net(struct kw_device *dev, int *ifindex)
 }
 
 /**
+ * kw_id_consumer - the consumer's own identifier
+ * @id: iw_cm's identifier
+ *
+ * iw_cm's one consumer is rdma_cm, whose identifier is the context.
+ *
+ * Context: process; the consumer's call, which keeps its identifier.
+ * Return: it, or NULL if it is anything else.
+ */
+struct rdma_cm_id *kw_id_consumer(const struct iw_cm_id *id)
+{
+	struct rdma_cm_id *cma = id->context;
+
+	return cma && cma->device == id->device ? cma : NULL;
+}
+
+/**
  * kw_id_net - the network namespace of a consumer
  * @id: iw_cm's identifier
  *
  * iw_cm does not say whose namespace an identifier belongs to, and current's
  * is not it when rdma_cm acts for somebody else, as it does when a device
- * arrives after a listener. iw_cm's one consumer is rdma_cm, whose identifier
- * is the context and knows.
+ * arrives after a listener. rdma_cm's identifier knows.
  *
  * Context: process; the consumer's call, which keeps its identifier.
  * Return: the namespace, not referenced.
  */
 struct net *kw_id_net(struct iw_cm_id *id)
 {
-	struct rdma_cm_id *cma = id->context;
+	struct rdma_cm_id *cma = kw_id_consumer(id);
 
-	if (cma && cma->device == id->device && cma->route.addr.dev_addr.net)
+	if (cma && cma->route.addr.dev_addr.net)
 		return cma->route.addr.dev_addr.net;
 	return current->nsproxy ? current->nsproxy->net_ns : &init_net;
 }

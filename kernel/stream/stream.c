@@ -269,7 +269,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		s->sock = NULL;
 		return rv;
 	}
-	WRITE_ONCE(s->state, KW_STREAM_OPEN);
+	/* Pairs with kw_stream_state(): whoever sees this sees the socket. */
+	smp_store_release(&s->state, KW_STREAM_OPEN);
 	kw_first_await(s);
 	kw_stream_attach(s);
 	kw_ack_init(s);

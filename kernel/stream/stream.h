@@ -204,6 +204,17 @@ struct kw_stream {
 	void (*save_error_report)(struct sock *sk);
 };
 
+/*
+ * The state as somebody without the socket lock sees it. In %KW_STREAM_OPEN and
+ * %KW_STREAM_CLOSING there is a socket, for as long as mem_srcu is held: see
+ * kw_stream_start().
+ */
+static inline u8 kw_stream_state(const struct kw_stream *s)
+{
+	/* Pairs with kw_stream_start(). */
+	return smp_load_acquire(&s->state);
+}
+
 /* What kw_stream_kick() may do to transmit. */
 enum kw_kick {
 	KW_KICK_SLEEP,		/* process context: wait for the socket lock */

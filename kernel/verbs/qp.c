@@ -2,6 +2,9 @@
 /*
  * Queue pairs: life, states, and the step from connection to stream.
  */
+#include <linux/pid.h>
+#include <linux/random.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/uverbs_ioctl.h>
@@ -11,6 +14,16 @@
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
 			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND)
+
+/* 0 and 1 are special queue pairs elsewhere; the RDMA core wants 24 bits. */
+#define KW_QPN_MIN	2
+#define KW_QPN_MAX	0xffffff
+
+/* The numbers are at most 1/128 in use: all tries fail once in 2^56 times. */
+#define KW_QPN_TRIES	8
+
+/* What iw_cm gets instead of a queue pair that the caller may not connect. */
+static struct kw_qp kw_qp_denied = { .ref = KREF_INIT(1) };
 
 /**
  * kw_qp_get() - take a reference
@@ -57,12 +70,33 @@ struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn)
 }
 
 /**
+ * kw_qp_is_callers() - may this process use a queue pair?
+ * @qp: queue pair
+ *
+ * rdma_ucm calls on behalf of the process that opened it, in a thread of that
+ * process. (Any other process is refused there: ib_safe_file_access().)
+ *
+ * Context: process.
+ * Return: true for a queue pair of the calling process.
+ */
+bool kw_qp_is_callers(const struct kw_qp *qp)
+{
+	return qp->owner && qp->owner == task_tgid(current);
+}
+
+/**
  * kw_iw_get_qp() - ib_device_ops.iw_get_qp
  * @ibdev: device
- * @qpn: number
+ * @qpn: number, which any process may have made up
  *
- * Context: iw_cm, which takes its reference with iw_add_ref while it holds
- * the consumer's queue pair in existence.
+ * The reference is handed over with the result: between this and iw_add_ref
+ * nothing else would keep the queue pair.
+ *
+ * iw_cm can only tell its consumer that a queue pair does not exist. To say
+ * that it is another's is left to kw_iw_connect() and kw_iw_accept(), which
+ * know more of the caller, and meanwhile iw_cm holds nothing of the owner's.
+ *
+ * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
  */
 struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
@@ -71,17 +105,28 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 
 	if (!qp)
 		return NULL;
-	kw_qp_put(qp);
+	if (qp->owner && !kw_qp_is_callers(qp)) {
+		kw_qp_put(qp);
+		qp = &kw_qp_denied;
+		kw_qp_get(qp);
+	}
+	atomic_inc(&qp->handed_over);
 	return &qp->ib;
 }
 
 /**
  * kw_iw_add_ref() - ib_device_ops.iw_add_ref
  * @ibqp: queue pair
+ *
+ * iw_cm calls this once for each kw_iw_get_qp(), and then there is nothing
+ * left to do; whoever else calls it gets a reference of its own.
  */
 void kw_iw_add_ref(struct ib_qp *ibqp)
 {
-	kw_qp_get(kw_qp(ibqp));
+	struct kw_qp *qp = kw_qp(ibqp);
+
+	if (atomic_dec_if_positive(&qp->handed_over) < 0)
+		kw_qp_get(qp);
 }
 
 /**
@@ -211,6 +256,39 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
+/*
+ * A number that nobody can guess, under which nothing is found yet. It stays
+ * taken until kw_qpn_release().
+ */
+static int kw_qpn_reserve(struct kw_device *dev, u32 *qpn)
+{
+	int rv = -EBUSY;
+	int i;
+
+	for (i = 0; rv == -EBUSY && i < KW_QPN_TRIES; i++) {
+		*qpn = get_random_u32_inclusive(KW_QPN_MIN, KW_QPN_MAX);
+		rv = xa_insert_irq(&dev->qps, *qpn, NULL, GFP_KERNEL);
+	}
+	return rv == -EBUSY ? -ENOMEM : rv;
+}
+
+static void kw_qpn_release(struct kw_device *dev, u32 qpn)
+{
+	xa_erase_irq(&dev->qps, qpn);
+}
+
+/* From here on, others take references. Needs no memory and cannot fail. */
+static void kw_qp_publish(struct kw_qp *qp)
+{
+	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, qp, GFP_KERNEL);
+}
+
+/* No new references. The number stays reserved: @kw_device.qps is an ALLOC array. */
+static void kw_qp_withdraw(struct kw_qp *qp)
+{
+	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, NULL, GFP_KERNEL);
+}
+
 static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 {
 	qp->dev = kw_dev(qp->ib.device);
@@ -252,28 +330,31 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	}
 	kw_qp_setup(qp, attr);
 	qp->user = !!uctx;
+	if (uctx)
+		qp->owner = get_pid(task_tgid(current));
 	rv = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
 	if (rv)
-		goto err_count;
+		goto err_owner;
 	qp->cap = attr->cap;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
-	rv = xa_alloc_cyclic_irq(&dev->qps, &ibqp->qp_num, qp,
-				 XA_LIMIT(2, 0xffffff), &dev->next_qpn,
-				 GFP_KERNEL);
-	if (rv < 0)
+	rv = kw_qpn_reserve(dev, &ibqp->qp_num);
+	if (rv)
 		goto err_rings;
 	if (udata) {
 		rv = kw_qp_respond(qp, udata);
 		if (rv)
-			goto err_xa;
+			goto err_number;
 	}
+	kw_qp_publish(qp);
 	return 0;
 
-err_xa:
-	xa_erase_irq(&dev->qps, ibqp->qp_num);
+err_number:
+	kw_qpn_release(dev, ibqp->qp_num);
 err_rings:
 	kw_qp_free_rings(qp);
+err_owner:
+	put_pid(qp->owner);
 err_count:
 	atomic_dec(&dev->nr_qp);
 	return rv;
@@ -363,7 +444,7 @@ static int kw_qp_to_closing(struct kw_qp *qp)
 	idx = srcu_read_lock(&qp->dev->mem_srcu);
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RTS:
-		if (READ_ONCE(qp->stream.state) == KW_STREAM_OPEN)
+		if (kw_stream_state(&qp->stream) == KW_STREAM_OPEN)
 			kw_stream_close(&qp->stream);
 		break;
 	case KIWARP_QPS_CLOSING:
@@ -519,14 +600,16 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	DECLARE_COMPLETION_ONSTACK(freed);
 	struct kw_qp *qp = kw_qp(ibqp);
 
+	kw_qp_withdraw(qp);
 	kw_qp_to_error(qp);
 	qp->freed = &freed;
 	kw_qp_put(qp);
 	wait_for_completion(&freed);
 	kw_cq_forget(qp->scq, ibqp);
 	kw_cq_forget(qp->rcq, ibqp);
-	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
+	kw_qpn_release(qp->dev, ibqp->qp_num);
 	kw_qp_free_rings(qp);
+	put_pid(qp->owner);
 	atomic_dec(&qp->dev->nr_qp);
 	return 0;
 }

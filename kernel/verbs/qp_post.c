@@ -8,7 +8,7 @@
 static void kw_qp_kick(struct kw_qp *qp)
 {
 	int idx = srcu_read_lock(&qp->dev->mem_srcu);
-	u8 state = READ_ONCE(qp->stream.state);
+	u8 state = kw_stream_state(&qp->stream);
 
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
 		kw_stream_kick(&qp->stream,

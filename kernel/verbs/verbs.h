@@ -103,8 +103,7 @@ struct kw_device {
 	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
 	struct srcu_struct mem_srcu;
 	struct xarray mems;		/* STag index -> struct kw_mr */
-	struct xarray qps;		/* QP number -> struct kw_qp */
-	u32 next_qpn;
+	struct xarray qps;		/* QP number -> struct kw_qp, or reserved */
 	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
 	atomic_t next_cq_id;
 	struct kw_settings settings;
@@ -275,6 +274,9 @@ struct kw_ep;
 
 /**
  * struct kw_qp - RC queue pair
+ * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
+ *	not asked for yet
+ * @owner: the process that created it; NULL for a kernel consumer's
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
  * @sq_next: next SQE to take off the ring
@@ -294,6 +296,8 @@ struct kw_qp {
 	struct ib_qp ib;
 	struct kw_device *dev;
 	struct kref ref;
+	atomic_t handed_over;
+	struct pid *owner;
 	struct completion *freed;	/* of destroy_qp, when it waits */
 	spinlock_t lock;		/* state; the queues when idle */
 	u8 state;
@@ -373,6 +377,7 @@ void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
 struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn);	/* takes a reference */
 void kw_qp_get(struct kw_qp *qp);
 void kw_qp_put(struct kw_qp *qp);
+bool kw_qp_is_callers(const struct kw_qp *qp);
 
 /*
  * kw_qp_connect() moves a queue pair from INIT to RTS over a socket whose MPA

@@ -99,6 +99,7 @@ static inline s64 atomic64_read(const atomic64_t *a) { return a->counter; }
 #define smp_mb__before_atomic() ((void)0)
 #define smp_mb() ((void)0)
 #define smp_load_acquire(p) (*(p))
+#define smp_store_release(p, v) ((void)(*(p) = (v)))
 #define cpu_relax() SHIM_CHECK(!"one thread would wait for ever")
 
 static inline void atomic_inc(atomic_t *a) { a->counter++; }
