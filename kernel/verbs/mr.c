@@ -387,16 +387,20 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag)
 }
 
 /**
- * kw_mem_invalidate() - withdraw a region, by LOCAL_INV or the peer
+ * kw_mem_invalidate() - withdraw a fast registration, by LOCAL_INV or the peer
  * @dev: device
  * @pd: identity of the queue pair's protection domain
  * @stag: which region
  * @remote: the peer asks; it may withdraw only what it may access
  *
+ * Whoever makes a fast registration makes it for one transfer, and expects that
+ * the peer withdraws it. Any other region may be shared by all streams of its
+ * domain, and no peer may take it from the others (RFC 5040 section 8.1.1).
+ *
  * Context: any.
  * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
- * another protection domain, -EPERM if the peer has no right to it,
- * -EOPNOTSUPP if regions of its kind cannot be invalidated.
+ * another protection domain, -EOPNOTSUPP if it is no fast registration, -EPERM
+ * if the peer has no right to it.
  */
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		      bool remote)
@@ -409,13 +413,13 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		rv = -ENOENT;
 	else if (mem->pd != pd)
 		rv = -EACCES;
+	else if (!mem->fast)
+		rv = -EOPNOTSUPP;
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		rv = -EPERM;
-	else if (!mem->nr_ext)
-		rv = -EOPNOTSUPP;
 	else if (!xchg(&mem->valid, false))
 		rv = -ENOENT;
-	else if (mem->fast)
+	else
 		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
 		kw_mem_quiesce(mem);
 	srcu_read_unlock(&dev->mem_srcu, key);
