@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
 #include "verbs/ops.h"
@@ -134,6 +135,16 @@ static u32 kw_umem_count(struct ib_umem *umem)
 	return nr;
 }
 
+/* A region may be larger, and more scattered, than kvmalloc() has room for. */
+static struct kw_extent *kw_extents_alloc(u32 nr)
+{
+	size_t size = array_size(nr, sizeof(struct kw_extent));
+
+	if (size > INT_MAX)
+		return __vmalloc(size, GFP_KERNEL_ACCOUNT);
+	return kvmalloc(size, GFP_KERNEL_ACCOUNT);
+}
+
 static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 {
 	u32 skip = ib_umem_offset(umem);
@@ -144,8 +155,7 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 	u32 i;
 
 	mem->nr_ext = kw_umem_count(umem);
-	mem->ext = kvmalloc_array(mem->nr_ext, sizeof(*mem->ext),
-				  GFP_KERNEL_ACCOUNT);
+	mem->ext = kw_extents_alloc(mem->nr_ext);
 	if (!mem->ext)
 		return -ENOMEM;
 
@@ -267,8 +277,10 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 		return ERR_PTR(-ENOMEM);
 	mr->max_pages = max_num_sg;
 	mr->mem.fast = true;
-	mr->mem.ext = kvcalloc(max_num_sg, sizeof(*mr->mem.ext), GFP_KERNEL);
-	mr->next_ext = kvcalloc(max_num_sg, sizeof(*mr->next_ext), GFP_KERNEL);
+	mr->mem.ext = kvcalloc(max_num_sg, sizeof(*mr->mem.ext),
+			       GFP_KERNEL_ACCOUNT);
+	mr->next_ext = kvcalloc(max_num_sg, sizeof(*mr->next_ext),
+				GFP_KERNEL_ACCOUNT);
 	if (!mr->mem.ext || !mr->next_ext) {
 		kw_mr_free(dev, mr);
 		return ERR_PTR(-ENOMEM);

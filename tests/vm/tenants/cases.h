@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace kiwarp::vm {
@@ -17,6 +20,15 @@ class Tap {
   unsigned number_ = 0, failed_ = 0;
 };
 
+struct ContextDeleter {
+  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
+};
+using Context = std::unique_ptr<ibv_context, ContextDeleter>;
+
+// Throws Failure if there is no such device.
+Context openDevice(const std::string& name);
+
 void eventCases(const std::string& device, Tap* tap);
+void ringCases(const std::string& device, Tap* tap);
 
 }  // namespace kiwarp::vm

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <memory>
 #include <thread>
 
 #include "common/clock.h"
@@ -22,23 +21,6 @@ namespace {
 constexpr unsigned kArmings = 1000;
 constexpr unsigned kRounds = 1500;
 constexpr seconds kLimit{90};
-
-struct ContextDeleter {
-  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
-};
-using Context = std::unique_ptr<ibv_context, ContextDeleter>;
-
-Context openDevice(const std::string& name) {
-  int count = 0;
-  ibv_device** list = ibv_get_device_list(&count);
-  Context context;
-  for (int i = 0; list != nullptr && i < count; ++i) {
-    if (name == ibv_get_device_name(list[i])) context.reset(ibv_open_device(list[i]));
-  }
-  ibv_free_device_list(list);
-  if (!context) fail("%s cannot be opened", name.c_str());
-  return context;
-}
 
 class Flusher {
  public:

@@ -13,20 +13,23 @@ namespace kiwarp::vm {
 namespace {
 
 const char kUsage[] =
-    "kiwarp-tenants --device DEVICE --events\n"
+    "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
     "  --events  arms a completion queue without reading its events\n"
+    "  --rings   creates completion queues until that is refused\n"
     "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
 
 int run(int argc, char** argv) {
   std::string device;
-  bool events = false;
+  bool events = false, rings = false;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
+  options.flag("--rings", &rings);
   options.parse(argc, argv);
   if (device.empty()) options.misuse("--device is missing");
   Tap tap;
   if (events) eventCases(device, &tap);
+  if (rings) ringCases(device, &tap);
   return tap.finish();
 }
 
