@@ -5,7 +5,10 @@
 #ifndef KW_COMPAT_H
 #define KW_COMPAT_H
 
+#include <linux/list.h>
 #include <linux/version.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_std_types.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #error "Kiwarp needs Linux 6.12 or later"
@@ -15,5 +18,49 @@
 #if !IS_ENABLED(CONFIG_64BIT) || !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
 #error "Kiwarp needs a 64-bit kernel with CONFIG_INFINIBAND_VIRT_DMA"
 #endif
+
+/**
+ * struct kw_compat_ucq - what ib_uverbs keeps of a process's completion queue
+ * @uobj: the object that all kinds of objects have
+ * @async_file: where asynchronous events go
+ * @async_events: those of the queue that were not read yet
+ * @async_reported: how many were
+ * @comp_events: completion events of the queue that were not read yet
+ * @comp_reported: how many were
+ *
+ * The RDMA core has no call that tells whether a completion event was read,
+ * and its own declaration is in no header for drivers. This is what it has
+ * been since Linux 5.8; kw_compat_comp_events() looks whether it still is.
+ */
+struct kw_compat_ucq {
+	struct ib_uobject uobj;
+	void *async_file;
+	struct list_head async_events;
+	u32 async_reported;
+	struct list_head comp_events;
+	u32 comp_reported;
+};
+
+/**
+ * kw_compat_comp_events() - the completion events that a process has not read
+ * @ucq: ib_uverbs's object, as the driver's create_cq() finds it: no event was
+ *	raised yet
+ *
+ * Context: process.
+ * Return: the list's head, which says as long as the queue exists whether there
+ * are any; NULL if the running kernel keeps them otherwise.
+ */
+static inline const struct list_head *
+kw_compat_comp_events(struct ib_ucq_object *ucq)
+{
+	struct kw_compat_ucq *u = (struct kw_compat_ucq *)ucq;
+
+	if (u->uobj.uapi_object->type_attrs->obj_size != sizeof(*u))
+		return NULL;
+	/* Of all that could be there only a new list points to itself. */
+	if (!list_empty(&u->async_events) || !list_empty(&u->comp_events))
+		return NULL;
+	return &u->comp_events;
+}
 
 #endif /* KW_COMPAT_H */

@@ -18,6 +18,7 @@
 #include <rdma/rdma_netlink.h>
 
 #include "compat.h"
+#include "stream/block.h"
 #include "verbs/ops.h"
 
 #define KW_DRIVER	((enum rdma_driver_id)KIWARP_DRIVER_ID)
@@ -245,9 +246,12 @@ static int __init kw_init(void)
 	rv = kw_streams_init();
 	if (rv)
 		goto destroy_wq;
-	rv = kw_cm_init();
+	rv = kw_block_shrink_init();
 	if (rv)
 		goto streams_exit;
+	rv = kw_cm_init();
+	if (rv)
+		goto shrink_exit;
 	rv = ib_register_client(&kw_client);
 	if (rv)
 		goto cm_exit;
@@ -261,6 +265,8 @@ unregister_client:
 	ib_unregister_client(&kw_client);
 cm_exit:
 	kw_cm_exit();
+shrink_exit:
+	kw_block_shrink_exit();
 streams_exit:
 	kw_streams_exit();
 destroy_wq:
@@ -277,6 +283,7 @@ static void __exit kw_exit(void)
 	ib_unregister_driver(KW_DRIVER);
 	ib_unregister_client(&kw_client);
 	kw_cm_exit();
+	kw_block_shrink_exit();
 	kw_streams_exit();
 }
 

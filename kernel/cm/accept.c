@@ -20,7 +20,7 @@ struct kw_accepting {
 };
 
 /* Endpoints that wait for their consumer, by the number that iw_cm has. */
-static DEFINE_XARRAY_ALLOC1(kw_offers);
+static DEFINE_XARRAY_FLAGS(kw_offers, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 kw_offers_next;
 
 /**

@@ -83,6 +83,21 @@ enum kw_ep_flag {
 };
 
 /**
+ * struct kw_charge - who pays for what the connection manager does for somebody
+ * @memcg: memory cgroup, referenced; NULL without the memory controller
+ * @uid: user
+ * @sockets: the sockets of @memcg's processes are charged to it
+ *
+ * Worker threads do most of it, and what they allocate would be charged to
+ * nobody.
+ */
+struct kw_charge {
+	struct mem_cgroup *memcg;
+	kuid_t uid;
+	bool sockets;
+};
+
+/**
  * struct kw_sock_ops - a socket's own callbacks, to be put back
  * @data_ready: data have arrived
  * @state_change: TCP's state has changed
@@ -108,6 +123,7 @@ struct kw_sock_ops {
  * @pending: connections whose start-up is under way
  * @limit: how many of them there may be; more wait in TCP's queue
  * @port: the consumer's port
+ * @charge: who listens
  */
 struct kw_listener {
 	struct kref ref;
@@ -121,10 +137,12 @@ struct kw_listener {
 	atomic_t pending;
 	int limit;
 	__be16 port;
+	struct kw_charge charge;
 };
 
 /**
  * struct kw_start - what an endpoint needs to know until the stream runs
+ * @charge: who listens or connects
  * @orig: the socket's own callbacks
  * @deadline: when the current step must have ended, jiffies
  * @net: active: the network namespace to connect in, referenced
@@ -143,6 +161,7 @@ struct kw_listener {
  * @key_rx: it, as it arrived
  */
 struct kw_start {
+	struct kw_charge charge;
 	struct kw_sock_ops orig;
 	unsigned long deadline;
 	struct net *net;
@@ -216,7 +235,8 @@ struct kw_ep {
 extern struct workqueue_struct *kw_cm_wq;
 
 /* conn.c: endpoints */
-struct kw_ep *kw_ep_create(struct kw_device *dev);
+struct kw_ep *kw_ep_create(struct kw_device *dev,
+			   const struct kw_charge *charge);
 void kw_ep_get(struct kw_ep *ep);
 void kw_ep_put(struct kw_ep *ep);
 void kw_ep_kick(struct kw_ep *ep);
@@ -236,6 +256,13 @@ int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params);
 void kw_ep_free_start(struct kw_ep *ep);
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
+
+/* charge.c: who pays */
+void kw_charge_current(struct kw_charge *c);
+void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from);
+void kw_charge_drop(struct kw_charge *c);
+void kw_charge_learn(struct kw_charge *c, const struct socket *sock);
+int kw_charge_sock(const struct kw_charge *c, struct socket *sock);
 
 /* sock.c: sockets and addresses */
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);

@@ -2,7 +2,9 @@
 /*
  * Endpoints: lifetime, socket callbacks, timers and the end of a connection.
  */
+#include <linux/memcontrol.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 #include <rdma/rdma_cm.h>
@@ -21,18 +23,20 @@ static void kw_ep_timer(struct work_struct *work);
 /**
  * kw_ep_create - make an endpoint
  * @dev: the device, which the endpoint then holds
+ * @charge: who pays; NULL: the caller
  *
  * Context: process.
  * Return: the endpoint in state %KW_EP_NEW, with the reference that
  * kw_ep_end() drops; NULL without memory or when the device goes away.
  */
-struct kw_ep *kw_ep_create(struct kw_device *dev)
+struct kw_ep *kw_ep_create(struct kw_device *dev,
+			   const struct kw_charge *charge)
 {
-	struct kw_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL);
+	struct kw_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 
 	if (!ep)
 		return NULL;
-	ep->start = kzalloc(sizeof(*ep->start), GFP_KERNEL);
+	ep->start = kzalloc(sizeof(*ep->start), GFP_KERNEL_ACCOUNT);
 	if (!ep->start || !ib_device_try_get(&dev->ib)) {
 		kfree(ep->start);
 		kfree(ep);
@@ -43,6 +47,10 @@ struct kw_ep *kw_ep_create(struct kw_device *dev)
 	INIT_WORK(&ep->work, kw_ep_work);
 	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
 	ep->dev = dev;
+	if (charge)
+		kw_charge_copy(&ep->start->charge, charge);
+	else
+		kw_charge_current(&ep->start->charge);
 	kw_settings_get(dev, &ep->start->set);
 	atomic_inc(&kw_eps_alive);
 	spin_lock(&kw_eps_lock);
@@ -65,6 +73,7 @@ void kw_ep_free_start(struct kw_ep *ep)
 		return;
 	if (start->net)
 		put_net(start->net);
+	kw_charge_drop(&start->charge);
 	kfree(start->pd);
 	kfree(start);
 	ep->start = NULL;
@@ -513,11 +522,34 @@ static void kw_ep_fail(struct kw_ep *ep, int status)
 	}
 }
 
+/*
+ * What a worker allocates for the endpoint is charged to whoever connects or
+ * listens. Start-up may end, and what it knows be freed, meanwhile.
+ */
+static struct mem_cgroup *kw_ep_charge(struct kw_ep *ep,
+				       struct mem_cgroup **before)
+{
+	struct mem_cgroup *memcg = ep->start ? ep->start->charge.memcg : NULL;
+
+	if (!mem_cgroup_tryget(memcg))
+		memcg = NULL;
+	*before = set_active_memcg(memcg);
+	return memcg;
+}
+
+static void kw_ep_uncharge(struct mem_cgroup *memcg, struct mem_cgroup *before)
+{
+	set_active_memcg(before);
+	mem_cgroup_put(memcg);
+}
+
 static void kw_ep_work(struct work_struct *work)
 {
 	struct kw_ep *ep = container_of(work, struct kw_ep, work);
+	struct mem_cgroup *memcg, *before;
 
 	mutex_lock(&ep->lock);
+	memcg = kw_ep_charge(ep, &before);
 	if (test_bit(KW_EP_KILLED, &ep->flags))
 		kw_ep_fail(ep, -ENODEV);
 	else if (test_bit(KW_EP_QP_GONE, &ep->flags))
@@ -549,6 +581,7 @@ static void kw_ep_work(struct work_struct *work)
 	default:
 		break;
 	}
+	kw_ep_uncharge(memcg, before);
 	mutex_unlock(&ep->lock);
 	kw_ep_put(ep);
 }
@@ -557,8 +590,10 @@ static void kw_ep_timer(struct work_struct *work)
 {
 	struct kw_ep *ep = container_of(to_delayed_work(work), struct kw_ep,
 					timer);
+	struct mem_cgroup *memcg, *before;
 
 	mutex_lock(&ep->lock);
+	memcg = kw_ep_charge(ep, &before);
 	if (ep->state == KW_EP_RUNNING || ep->state == KW_EP_DEAD) {
 		/* It was on its way already when it was stopped. */
 	} else if (time_before(jiffies, ep->start->deadline)) {
@@ -569,6 +604,7 @@ static void kw_ep_timer(struct work_struct *work)
 		kw_ep_dbg(ep, "time-out in state %d\n", ep->state);
 		kw_ep_fail(ep, -ETIMEDOUT);
 	}
+	kw_ep_uncharge(memcg, before);
 	mutex_unlock(&ep->lock);
 	kw_ep_put(ep);
 }

@@ -80,6 +80,15 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 	ret = kw_sock_create(st->net, local->ss_family, &sock);
 	if (ret)
 		return ret;
+	/* The first one is made by the consumer itself, others by the worker. */
+	if (current->flags & PF_WQ_WORKER)
+		ret = kw_charge_sock(&st->charge, sock);
+	else
+		kw_charge_learn(&st->charge, sock);
+	if (ret) {
+		sock_release(sock);
+		return ret;
+	}
 	kw_sock_tune(sock, &st->set);
 	if (ep->cm_id->tos_set)
 		kw_sock_set_tos(sock, ep->cm_id->tos);
@@ -398,7 +407,7 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 	ep->ord = min(param->ord, st->set.ord_max);
 	if (param->private_data_len) {
 		st->pd = kmemdup(param->private_data, param->private_data_len,
-				 GFP_KERNEL);
+				 GFP_KERNEL_ACCOUNT);
 		if (!st->pd)
 			return -ENOMEM;
 		st->pd_len = param->private_data_len;
@@ -444,7 +453,7 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 	struct kw_ep *ep;
 	int ret;
 
-	ep = kw_ep_create(dev);
+	ep = kw_ep_create(dev, NULL);
 	if (!ep)
 		return -ENOMEM;
 

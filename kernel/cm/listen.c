@@ -8,6 +8,7 @@
  * address as coming in by the interface that has the address, so that such
  * connections find the right listener too.
  */
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
@@ -22,6 +23,7 @@ static void kw_listener_free(struct kref *ref)
 	struct kw_listener *l = container_of(ref, struct kw_listener, ref);
 
 	mutex_destroy(&l->lock);
+	kw_charge_drop(&l->charge);
 	kfree(l);
 }
 
@@ -69,8 +71,10 @@ static void kw_listener_ready(struct sock *sk)
 
 static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 {
-	struct kw_ep *ep = kw_ep_create(l->dev);
+	struct kw_ep *ep = NULL;
 
+	if (!kw_charge_sock(&l->charge, sock))
+		ep = kw_ep_create(l->dev, &l->charge);
 	if (!ep) {
 		sock_no_linger(sock->sk);
 		sock_release(sock);
@@ -93,6 +97,7 @@ static void kw_listener_work(struct work_struct *work)
 {
 	struct kw_listener *l = container_of(work, struct kw_listener, work);
 	struct socket *sock, *newsock;
+	struct mem_cgroup *before;
 
 	mutex_lock(&l->lock);
 	/* Closing takes it away, then waits for this work. */
@@ -100,11 +105,13 @@ static void kw_listener_work(struct work_struct *work)
 	mutex_unlock(&l->lock);
 	if (!sock)
 		return;
+	before = set_active_memcg(l->charge.memcg);
 	while (atomic_read(&l->pending) < l->limit) {
 		if (kernel_accept(sock, &newsock, O_NONBLOCK))
 			break;
 		kw_listener_start(l, newsock);
 	}
+	set_active_memcg(before);
 }
 
 static void kw_listener_close(struct kw_listener *l)
@@ -188,6 +195,7 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 	if (ret)
 		return ret;
 	sk = sock->sk;
+	kw_charge_learn(&l->charge, sock);
 	mutex_lock(&l->lock);
 	l->sock = sock;
 	write_lock_bh(&sk->sk_callback_lock);
@@ -245,7 +253,7 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 
 	if (!kw_addr_len(&id->m_local_addr))
 		return -EAFNOSUPPORT;
-	l = kzalloc(sizeof(*l), GFP_KERNEL);
+	l = kzalloc(sizeof(*l), GFP_KERNEL_ACCOUNT);
 	if (!l)
 		return -ENOMEM;
 	kref_init(&l->ref);
@@ -255,6 +263,7 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	l->limit = max(backlog, KW_MIN_PENDING);
 	l->cm_id = id;
 	l->port = *kw_addr_port(&id->local_addr);
+	kw_charge_current(&l->charge);
 
 	ret = kw_listener_begin(l, id, backlog);
 	if (ret) {

@@ -151,6 +151,38 @@ void kw_block_put(struct page_frag *f)
 }
 
 /**
+ * kw_blocks_idle() - how much a CPU's full blocks hold
+ * @cpu: which
+ *
+ * Context: any.
+ * Return: pages, as a moment shows them.
+ */
+unsigned long kw_blocks_idle(int cpu)
+{
+	u32 nr = READ_ONCE(per_cpu_ptr(&kw_blocks, cpu)->nr);
+
+	return (unsigned long)nr << KW_BLOCK_ORDER;
+}
+
+/**
+ * kw_blocks_trim() - let go of this CPU's full blocks
+ *
+ * TCP keeps what it still refers to.
+ *
+ * Context: softirq or process.
+ */
+void kw_blocks_trim(void)
+{
+	struct kw_blocks *b;
+
+	local_bh_disable();
+	b = this_cpu_ptr(&kw_blocks);
+	while (b->nr)
+		put_page(kw_blocks_pop(b));
+	local_bh_enable();
+}
+
+/**
  * kw_blocks_exit() - free all blocks
  *
  * Context: process, when there are no streams any more.

@@ -199,7 +199,7 @@ static int kw_rx_send_fail(struct kw_stream *s, u16 status, u16 code)
 	return KW_RX_TERM(code);
 }
 
-/* RFC 5040 section 7.2: why the peer may not invalidate an STag. */
+/* RFC 5040 sections 5.3 and 7.2: why the peer may not invalidate an STag. */
 static u16 kw_rx_invalidate(struct kw_stream *s, u32 stag)
 {
 	switch (s->ops->invalidate(s, stag, true)) {
@@ -207,12 +207,8 @@ static u16 kw_rx_invalidate(struct kw_stream *s, u32 stag)
 		return 0;
 	case -ENOENT:
 		return KW_TERM_RDMAP_INV_STAG;
-	case -EACCES:
-		return KW_TERM_RDMAP_STAG_NOT_ASSOC;
-	case -EPERM:
-		return KW_TERM_RDMAP_PROT_CANT_INV;
 	default:
-		return KW_TERM_RDMAP_OP_CANT_INV;
+		return KW_TERM_RDMAP_PROT_CANT_INV;
 	}
 }
 

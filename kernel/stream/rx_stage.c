@@ -7,7 +7,10 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
+#include "stream/charge.h"
 #include "stream/rx.h"
+
+#define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT)
 
 /* Length, the longest ULPDU, pad and CRC; and a marker in each 508 of these. */
 #define KW_STAGE_FPDU	(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN)
@@ -51,13 +54,15 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 {
 	struct sock *sk = s->sock->sk;
 	u32 n = min(avail, want), moved = 0;
+	struct mem_cgroup *before;
 	struct kw_cursor c;
 
+	before = set_active_memcg(kw_sk_memcg(sk));
 	if (!s->rx.stage)
 		s->rx.stage = kcalloc(KW_STAGE_PAGES, sizeof(*s->rx.stage),
-				      GFP_ATOMIC | __GFP_NOWARN);
-	if (!s->rx.stage || !n || !kw_cursor_at_socket(&c, sk))
-		return 0;
+				      KW_STAGE_GFP);
+	if (!s->rx.stage || !kw_cursor_at_socket(&c, sk))
+		n = 0;
 
 	while (moved < n) {
 		u32 idx = s->rx.staged / PAGE_SIZE;
@@ -65,7 +70,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 		u32 len = min_t(u32, n - moved, PAGE_SIZE - off);
 
 		if (!s->rx.stage[idx])
-			s->rx.stage[idx] = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+			s->rx.stage[idx] = alloc_page(KW_STAGE_GFP);
 		if (!s->rx.stage[idx] ||
 		    !kw_cursor_copy(&c, page_address(s->rx.stage[idx]) + off,
 				    len))
@@ -73,6 +78,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 		s->rx.staged += len;
 		moved += len;
 	}
+	set_active_memcg(before);
 	if (moved)
 		tcp_read_done(sk, moved);
 	return moved;

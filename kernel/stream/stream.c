@@ -89,8 +89,10 @@ void kw_stream_free_queues(struct kw_stream *s)
 
 static int kw_stream_alloc_queues(struct kw_stream *s)
 {
-	s->orq = kvcalloc(max(s->p.ord, 1U), sizeof(*s->orq), GFP_KERNEL);
-	s->irq = kvcalloc(max(s->p.ird, 1U), sizeof(*s->irq), GFP_KERNEL);
+	s->orq = kvcalloc(max(s->p.ord, 1U), sizeof(*s->orq),
+			  GFP_KERNEL_ACCOUNT);
+	s->irq = kvcalloc(max(s->p.ird, 1U), sizeof(*s->irq),
+			  GFP_KERNEL_ACCOUNT);
 	if (s->orq && s->irq)
 		return 0;
 	kw_stream_free_queues(s);

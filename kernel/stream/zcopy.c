@@ -230,7 +230,7 @@ int kw_zc_open(struct kw_stream *s)
 	s->zcopy_min = U32_MAX;
 	if (!s->p.set.zcopy_min || s->p.tx_markers)
 		return 0;
-	zc = kzalloc(sizeof(*zc), GFP_KERNEL);
+	zc = kzalloc(sizeof(*zc), GFP_KERNEL_ACCOUNT);
 	if (!zc)
 		return -ENOMEM;
 	kref_init(&zc->ref);

@@ -7,13 +7,19 @@
  * consumer and armed kept in struct kw_cq, and the queue pair in each entry:
  * to look it up they would all have to meet in one table.
  */
+#include <linux/jiffies.h>
 #include <linux/log2.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "compat.h"
 #include "verbs/ops.h"
 
 /* A process that keeps changing the word gets an event that it need not get. */
 #define KW_ARM_TRIES	16
+
+/* When to look whether an unread event was read: first, and at the latest. */
+#define KW_HELD_MIN	msecs_to_jiffies(10)
+#define KW_HELD_MAX	msecs_to_jiffies(1000)
 
 /* An entry of a kernel consumer's queue; no queue pair: it is destroyed. */
 struct kw_kernel_cqe {
@@ -127,6 +133,59 @@ static void kw_cq_notify_work(struct work_struct *work)
 	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
+static void kw_cq_hold(struct kw_cq *cq, bool solicited)
+{
+	if (!cq->held) {
+		cq->held = true;
+		cq->held_solicited = false;
+		cq->held_delay = KW_HELD_MIN;
+		queue_delayed_work(system_unbound_wq, &cq->held_work,
+				   cq->held_delay);
+	}
+	if (solicited)
+		cq->held_solicited = true;
+}
+
+/*
+ * A process arms its queue without a system call, and ib_uverbs allocates each
+ * event, charged to nobody. So there is no second one while one waits to be
+ * read: until then the queue stays armed. Whoever reads the event and polls
+ * finds what came meanwhile. For those who read it and do not poll, but wait
+ * for the event of the second arming, the work item comes back to it.
+ */
+static void kw_cq_raise(struct kw_cq *cq, bool solicited)
+{
+	u32 *word = &kw_cq_ctrl(cq)->armed;
+	unsigned long flags;
+
+	if (!cq->unread || !kw_arm_fits(READ_ONCE(*word), solicited))
+		return;
+	spin_lock_irqsave(&cq->event_lock, flags);
+	if (!list_empty(cq->unread))
+		kw_cq_hold(cq, solicited);
+	else if (kw_cq_disarm(word, solicited))
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	spin_unlock_irqrestore(&cq->event_lock, flags);
+}
+
+static void kw_cq_held_work(struct work_struct *work)
+{
+	struct kw_cq *cq = container_of(to_delayed_work(work), struct kw_cq,
+					held_work);
+
+	spin_lock_irq(&cq->event_lock);
+	if (!list_empty(cq->unread)) {
+		cq->held_delay = min(cq->held_delay * 2, KW_HELD_MAX);
+		queue_delayed_work(system_unbound_wq, &cq->held_work,
+				   cq->held_delay);
+	} else {
+		cq->held = false;
+		if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, cq->held_solicited))
+			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	}
+	spin_unlock_irq(&cq->event_lock);
+}
+
 /*
  * A handler of a kernel consumer's own (ib_create_cq()) may take a lock that
  * is held around a post, and must not run twice at a time (the kernel's
@@ -151,11 +210,13 @@ static bool kw_cq_defers(const struct kw_cq *cq)
  */
 void kw_cq_notify(struct kw_cq *cq, bool solicited)
 {
-	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
-
 	/* The entries before the look at armed; the consumer does the reverse. */
 	smp_mb();
-	if (!kw_cq_disarm(word, solicited) || !cq->ib.comp_handler)
+	if (kw_cq_user(cq)) {
+		kw_cq_raise(cq, solicited);
+		return;
+	}
+	if (!kw_cq_disarm(&cq->armed, solicited) || !cq->ib.comp_handler)
 		return;
 	if (kw_cq_defers(cq))
 		queue_work(system_bh_wq, &cq->notify_work);
@@ -266,13 +327,12 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct kw_cq *cq = kw_cq(ibcq);
 	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
-	u32 old = READ_ONCE(*word);
 	u32 bit = KIWARP_CQ_ARM_ANY;
 
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		bit = KIWARP_CQ_ARM_SOLICITED;
-	while (!(old & bit) && !try_cmpxchg(word, &old, old | bit))
-		cpu_relax();
+	if (!(READ_ONCE(*word) & bit))
+		atomic_or(bit, (atomic_t *)word);
 
 	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || kw_cq_user(cq))
 		return 0;
@@ -295,6 +355,19 @@ static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
+/* Events are for those who wait on a channel only. */
+static int kw_cq_init_events(struct kw_cq *cq)
+{
+	if (!cq->ib.cq_context)
+		return 0;
+	cq->unread = kw_compat_comp_events(cq->ib.uobject);
+	if (cq->unread)
+		return 0;
+	ibdev_warn_ratelimited(cq->ib.device,
+			       "this kernel does not let completion events be bounded\n");
+	return -EOPNOTSUPP;
+}
+
 /**
  * kw_create_cq() - create a completion queue
  * @ibcq: the object, zeroed
@@ -303,7 +376,8 @@ static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
  *
  * Context: process.
  * Return: 0; -EINVAL for a number of entries out of range or a short
- * response, -EOPNOTSUPP for any flag, -ENOMEM.
+ * response, -EOPNOTSUPP for any flag, or for a channel in a kernel that
+ * kw_compat_comp_events() does not know, -ENOMEM.
  */
 int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		 struct uverbs_attr_bundle *attrs)
@@ -322,12 +396,19 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > KIWARP_MAX_CQE)
 		return -EINVAL;
+	if (uctx) {
+		rv = kw_cq_init_events(cq);
+		if (rv)
+			return rv;
+	}
 	if (!atomic_add_unless(&dev->nr_cq, 1, KW_MAX_CQ))
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
+	spin_lock_init(&cq->event_lock);
 	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
 	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
+	INIT_DELAYED_WORK(&cq->held_work, kw_cq_held_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
 	rv = kw_area_alloc(&cq->area, kw_ring_size(entries, stride),
@@ -366,6 +447,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
+	cancel_delayed_work_sync(&cq->held_work);
 	kw_area_free(&cq->area);
 	atomic_dec(&kw_dev(ibcq->device)->nr_cq);
 	return 0;

@@ -201,9 +201,10 @@ int kw_device_create(const char *name, struct net_device *netdev)
 		return -ENOMEM;
 
 	dev->netdev = netdev;
-	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1);
+	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	/* iw_cm looks queue pairs up under a lock that turns interrupts off. */
-	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ |
+				 XA_FLAGS_ACCOUNT);
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
 	dev->counters = alloc_percpu(struct kw_counters);

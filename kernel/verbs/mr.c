@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
 #include "verbs/ops.h"
@@ -134,6 +135,16 @@ static u32 kw_umem_count(struct ib_umem *umem)
 	return nr;
 }
 
+/* A region may be larger, and more scattered, than kvmalloc() has room for. */
+static struct kw_extent *kw_extents_alloc(u32 nr)
+{
+	size_t size = array_size(nr, sizeof(struct kw_extent));
+
+	if (size > INT_MAX)
+		return __vmalloc(size, GFP_KERNEL_ACCOUNT);
+	return kvmalloc(size, GFP_KERNEL_ACCOUNT);
+}
+
 static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 {
 	u32 skip = ib_umem_offset(umem);
@@ -144,8 +155,7 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 	u32 i;
 
 	mem->nr_ext = kw_umem_count(umem);
-	mem->ext = kvmalloc_array(mem->nr_ext, sizeof(*mem->ext),
-				  GFP_KERNEL_ACCOUNT);
+	mem->ext = kw_extents_alloc(mem->nr_ext);
 	if (!mem->ext)
 		return -ENOMEM;
 
@@ -267,8 +277,10 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 		return ERR_PTR(-ENOMEM);
 	mr->max_pages = max_num_sg;
 	mr->mem.fast = true;
-	mr->mem.ext = kvcalloc(max_num_sg, sizeof(*mr->mem.ext), GFP_KERNEL);
-	mr->next_ext = kvcalloc(max_num_sg, sizeof(*mr->next_ext), GFP_KERNEL);
+	mr->mem.ext = kvcalloc(max_num_sg, sizeof(*mr->mem.ext),
+			       GFP_KERNEL_ACCOUNT);
+	mr->next_ext = kvcalloc(max_num_sg, sizeof(*mr->next_ext),
+				GFP_KERNEL_ACCOUNT);
 	if (!mr->mem.ext || !mr->next_ext) {
 		kw_mr_free(dev, mr);
 		return ERR_PTR(-ENOMEM);
@@ -387,16 +399,20 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag)
 }
 
 /**
- * kw_mem_invalidate() - withdraw a region, by LOCAL_INV or the peer
+ * kw_mem_invalidate() - withdraw a fast registration, by LOCAL_INV or the peer
  * @dev: device
  * @pd: identity of the queue pair's protection domain
  * @stag: which region
  * @remote: the peer asks; it may withdraw only what it may access
  *
+ * Whoever makes a fast registration makes it for one transfer, and expects that
+ * the peer withdraws it. Any other region may be shared by all streams of its
+ * domain, and no peer may take it from the others (RFC 5040 section 8.1.1).
+ *
  * Context: any.
  * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
- * another protection domain, -EPERM if the peer has no right to it,
- * -EOPNOTSUPP if regions of its kind cannot be invalidated.
+ * another protection domain, -EOPNOTSUPP if it is no fast registration, -EPERM
+ * if the peer has no right to it.
  */
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		      bool remote)
@@ -409,13 +425,13 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		rv = -ENOENT;
 	else if (mem->pd != pd)
 		rv = -EACCES;
+	else if (!mem->fast)
+		rv = -EOPNOTSUPP;
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		rv = -EPERM;
-	else if (!mem->nr_ext)
-		rv = -EOPNOTSUPP;
 	else if (!xchg(&mem->valid, false))
 		rv = -ENOENT;
-	else if (mem->fast)
+	else
 		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
 		kw_mem_quiesce(mem);
 	srcu_read_unlock(&dev->mem_srcu, key);

@@ -8,15 +8,28 @@
  * flushed completions among it, stays readable after the device was taken
  * away from it.
  */
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "verbs/ops.h"
 
+/**
+ * struct kw_mmap_entry - memory of rings that a process may map
+ * @rdma: the RDMA core's part
+ * @mem: the memory
+ * @user: to whose locked memory it counts, referenced
+ * @pages: how much of it
+ */
 struct kw_mmap_entry {
 	struct rdma_user_mmap_entry rdma;
 	void *mem;
+	struct user_struct *user;
+	unsigned long pages;
 };
 
 static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
@@ -48,6 +61,33 @@ static struct page *kw_area_page(const u8 *mem)
 	return is_vmalloc_addr(mem) ? vmalloc_to_page(mem) : virt_to_page(mem);
 }
 
+/*
+ * Rings cannot be swapped out: as buffers that are pinned they count to the
+ * locked memory that a user may have (RLIMIT_MEMLOCK), in a memory cgroup or
+ * not. It is the user's and not the process's, who may have many.
+ */
+static int kw_area_lock(struct kw_mmap_entry *e, size_t size)
+{
+	struct user_struct *user = current_user();
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	unsigned long pages = size >> PAGE_SHIFT;
+	long all = atomic_long_add_return(pages, &user->locked_vm);
+
+	if (all > limit && !capable(CAP_IPC_LOCK)) {
+		atomic_long_sub(pages, &user->locked_vm);
+		return -ENOMEM;
+	}
+	e->user = get_uid(user);
+	e->pages = pages;
+	return 0;
+}
+
+static void kw_area_unlock(struct kw_mmap_entry *e)
+{
+	atomic_long_sub(e->pages, &e->user->locked_vm);
+	free_uid(e->user);
+}
+
 static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
@@ -56,15 +96,21 @@ static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
+	rv = kw_area_lock(entry, a->size);
+	if (rv)
+		goto free;
 
 	entry->mem = a->mem;
 	rv = rdma_user_mmap_entry_insert(uctx, &entry->rdma, a->size);
-	if (rv) {
-		kfree(entry);
-		return rv;
-	}
+	if (rv)
+		goto unlock;
 	a->mmap = &entry->rdma;
 	return 0;
+unlock:
+	kw_area_unlock(entry);
+free:
+	kfree(entry);
+	return rv;
 }
 
 /**
@@ -73,7 +119,8 @@ static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
  * @size: octets needed
  * @uctx: the user context that may map it, or NULL for a kernel consumer
  *
- * Context: process. The memory is charged to the caller's memory cgroup.
+ * Context: process. The memory is charged to the caller's memory cgroup, and
+ * with @uctx counts to its user's locked memory.
  * Return: 0, or -ENOMEM with nothing allocated.
  */
 int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx)
@@ -123,6 +170,7 @@ void kw_mmap_free(struct rdma_user_mmap_entry *entry)
 	struct kw_mmap_entry *e = kw_mmap_entry(entry);
 
 	kw_area_free_pages(e->mem);
+	kw_area_unlock(e);
 	kfree(e);
 }
 

@@ -210,6 +210,12 @@ static inline struct kw_ring kw_ring_in(const struct kw_area *a, size_t off,
  * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
  * @overflow: set once an entry was lost; the queue is dead from then on
  * @notify_work: calls a kernel consumer's own completion handler
+ * @unread: user space: the events that it has not read; NULL if it wants none
+ * @event_lock: user space: raising an event, and all that follows
+ * @held: there was to be an event while one was unread; @held_work looks again
+ * @held_solicited: one of the entries that it was for was solicited
+ * @held_delay: how long @held_work waits, jiffies
+ * @held_work: raises it
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -223,6 +229,12 @@ struct kw_cq {
 	bool overflow;
 	struct work_struct overflow_work;
 	struct work_struct notify_work;
+	const struct list_head *unread;
+	spinlock_t event_lock;		/* user space: see above */
+	bool held;
+	bool held_solicited;
+	unsigned long held_delay;
+	struct delayed_work held_work;
 };
 
 /* cq.c */

@@ -691,7 +691,9 @@ def _(s):
     return s.send(opcode=wire.SEND_INV, ulp=s.env.area("target").stag ^ 0x5A5A5A00, payload=b"")
 
 
-@error("Send with Invalidate: region of another protection domain", P_ASSOC, statuses=[WR_FLUSH_ERR])
+@error(
+    "Send with Invalidate: region of another protection domain", P_INVALIDATE, statuses=[WR_FLUSH_ERR]
+)
 def _(s):
     return s.send(opcode=wire.SEND_SE_INV, ulp=s.env.area("foreign").stag, payload=b"")
 
@@ -699,6 +701,12 @@ def _(s):
 @error("Send with Invalidate: region without remote access", P_INVALIDATE, statuses=[WR_FLUSH_ERR])
 def _(s):
     return s.send(opcode=wire.SEND_INV, ulp=s.env.area("local").stag, payload=b"")
+
+
+# Other connections use it as well.
+@error("Send with Invalidate: an ordinary region", P_INVALIDATE, statuses=[WR_FLUSH_ERR])
+def _(s):
+    return s.send(opcode=wire.SEND_INV, ulp=s.env.area("target").stag, payload=b"")
 
 
 # --- more Read Requests than IRD, and a queue pair that allows nothing: scenes of their own ---

@@ -142,26 +142,21 @@ def _(env, link):
 
 @everywhere("Sends of all kinds", receives=7)
 def _(env, link):
-    spare = env.subject.mr("spare", AREA, "local_write,remote_write")
-    again = env.subject.mr("spare2", AREA, "local_write,remote_read")
     m = [b"", pattern(1), pattern(64, 2), pattern(33, 3), pattern(17, 4), b"", pattern(3, 5)]
     link.peer.send(
         *send_message(1, [m[0]]),
         *send_message(2, [m[1]]),
         *send_message(3, split(m[2], 1, 0, 30, 33)),
         *send_message(4, [m[3]], wire.SEND_SE),
-        *send_message(5, split(m[4], 16), wire.SEND_INV, spare.stag),
-        *send_message(6, [m[5]], wire.SEND_SE_INV, again.stag),
+        *send_message(5, split(m[4], 16), wire.SEND_SE),
+        *send_message(6, [m[5]], wire.SEND_SE),
         *send_message(7, [m[6]]),
     )
     completed(
         env,
         link,
         "recv",
-        *[(n + 1, WC_RECV, len(m[n]), 0) for n in range(4)],
-        (5, WC_RECV, 17, WITH_INV, spare.stag),
-        (6, WC_RECV, 0, WITH_INV, again.stag),
-        (7, WC_RECV, 3, 0),
+        *[(n + 1, WC_RECV, len(m[n]), 0) for n in range(7)],
     )
     inbox(env, *m)
     return []

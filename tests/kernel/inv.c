@@ -111,12 +111,8 @@ static void kt_may_not(struct kt_end *from, struct kt_end *to, u32 stag,
 	kt_send_inv(from, src, stag, 0);
 	kt_completes(to, recv, IB_WC_WR_FLUSH_ERR, "receive of the message");
 	kt_terminated(to->link, to, code);
-	if (code == KW_TERM_RDMAP_OP_CANT_INV)
-		kt_fact(kt_wait_event(to, IB_EVENT_QP_REQ_ERR),
-			"the event QP_REQ_ERR");
-	else
-		kt_fact(kt_wait_event(to, IB_EVENT_QP_ACCESS_ERR),
-			"the event QP_ACCESS_ERR");
+	kt_fact(kt_wait_event(to, IB_EVENT_QP_ACCESS_ERR),
+		"the event QP_ACCESS_ERR");
 }
 
 /* What @to has; what @from may not withdraw of it, and why. */
@@ -175,8 +171,8 @@ static const struct kt_forbidden kt_forbidden[] = {
 	{ "STag 0", kt_prep_zero, KW_TERM_RDMAP_INV_STAG },
 	{ "a local region", kt_prep_local, KW_TERM_RDMAP_PROT_CANT_INV },
 	{ "the local_dma_lkey", kt_prep_dma_lkey,
-	  KW_TERM_RDMAP_OP_CANT_INV },
-	{ "all memory", kt_prep_dma_rkey, KW_TERM_RDMAP_OP_CANT_INV },
+	  KW_TERM_RDMAP_PROT_CANT_INV },
+	{ "all memory", kt_prep_dma_rkey, KW_TERM_RDMAP_PROT_CANT_INV },
 };
 
 static void kt_remote_bad_of(const struct kt_forbidden *f, bool from_a)
@@ -225,7 +221,7 @@ static void kt_remote_other_pd(void)
 	m = kt_mr(&other->b, NULL, 2);
 	if (!m || !kt_reg(&other->b, m, KT_RW))
 		goto out;
-	kt_may_not(&l->a, &l->b, m->mr->rkey, KW_TERM_RDMAP_STAG_NOT_ASSOC);
+	kt_may_not(&l->a, &l->b, m->mr->rkey, KW_TERM_RDMAP_PROT_CANT_INV);
 	/* The region has not changed for those whom it is for. */
 	kt_mr_fill(m, 2);
 	buf = kt_buf(other, 100);

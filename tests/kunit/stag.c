@@ -199,6 +199,14 @@ static void kt_test_invalidate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EACCES,
 			kw_mem_invalidate(&d->dev, &d->other_pd, remote->rkey,
 					  true));
+	/* Nobody withdraws what is no fast registration. */
+	kw_mr(remote)->mem.fast = false;
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
+			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, false));
+	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, remote->rkey));
+	kw_mr(remote)->mem.fast = true;
 	/* A peer can not withdraw what it has no right to. */
 	KUNIT_EXPECT_EQ(test, -EPERM,
 			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, true));

@@ -248,6 +248,8 @@ bool cancel_delayed_work(struct delayed_work *dw);
 #define GFP_KERNEL 0
 #define GFP_ATOMIC 1	/* may fail, and does when the fuzzer wants it to */
 #define __GFP_NOWARN 0
+#define __GFP_ACCOUNT 0
+#define GFP_KERNEL_ACCOUNT 0
 #define __GFP_NORETRY 0
 #define __GFP_COMP 0
 #define PAGE_SIZE 4096UL
@@ -430,6 +432,9 @@ struct socket {
 	struct sock *sk;
 	unsigned long flags;
 };
+struct mem_cgroup;
+/* Nothing is charged. */
+static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *memcg) { return memcg; }
 struct sock {
 	struct { bool slock; bool owned; } sk_lock;
 	int sk_callback_lock;

@@ -22,7 +22,8 @@ struct Profile {
   // Short messages out of memory that straddles a page (siw garbles them).
   bool straddle = true;
   bool can_invalidate = true;
-  bool serves_invalidate = true;
+  // A process's regions are not the peer's to invalidate (siw allows it).
+  bool serves_invalidate = false;
   // The receive's completion says what was invalidated (siw's provider keeps it to itself).
   bool tells_invalidate = true;
   // MRs whose addresses differ from the memory's.

@@ -73,11 +73,12 @@ void applyWithout(const std::string& list, Profile* profile, const Options& opti
 // siw ignores the iova; completes Sends before their octets are acknowledged, and before the Reads
 // in front of them; has 6 SGEs and 80 octets of inline data; refuses fenced Reads, Reads of no
 // octets and lists of no SGEs; garbles short messages that straddle a page; and its provider
-// neither sends nor reports an invalidation.
+// neither sends nor reports an invalidation, which its peer may ask for of any region.
 Profile siwProfile() {
   Profile profile;
   profile.zero_reads = false;
   profile.can_invalidate = false;
+  profile.serves_invalidate = true;
   profile.tells_invalidate = false;
   profile.iova = false;
   profile.reuse = false;

@@ -102,7 +102,8 @@ struct kiwarp_ring_ctrl {
  *
  * The kernel stores producer with release semantics after the entries, then
  * a full fence, then reads armed; when a bit that fits is set it exchanges
- * armed with 0 and raises the event. User space arms by an atomic OR followed
+ * armed with 0 and raises the event, unless one waits to be read: then armed
+ * stays, and is looked at again. User space arms by an atomic OR followed
  * by a full fence; entries that came before arming are found by polling again.
  */
 struct kiwarp_cq_ctrl {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Who pays for connections: memory cgroup and user of the process that listens
+ * or connects, though worker threads make, accept and serve their sockets.
+ */
+#include <linux/cred.h>
+#include <linux/memcontrol.h>
+#include <linux/sched.h>
+#include <net/sock.h>
+
+#include "cm/cm.h"
+#include "stream/charge.h"
+
+/**
+ * kw_charge_current - the caller pays
+ * @c: result; kw_charge_drop() it
+ *
+ * Context: process.
+ */
+void kw_charge_current(struct kw_charge *c)
+{
+	c->memcg = get_mem_cgroup_from_mm(current->mm);
+	c->uid = current_fsuid();
+	c->sockets = false;
+}
+
+/**
+ * kw_charge_copy - the same one pays
+ * @c: result; kw_charge_drop() it
+ * @from: who pays already
+ *
+ * Context: any.
+ */
+void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from)
+{
+	*c = *from;
+	if (!mem_cgroup_tryget(c->memcg))
+		c->memcg = NULL;
+}
+
+/**
+ * kw_charge_drop - nobody pays any more
+ * @c: who did; what was charged stays charged
+ *
+ * Context: any.
+ */
+void kw_charge_drop(struct kw_charge *c)
+{
+	mem_cgroup_put(c->memcg);
+	c->memcg = NULL;
+}
+
+#ifdef CONFIG_MEMCG
+
+/*
+ * What TCP has taken for the socket up to now was charged to all sockets
+ * together. It is given back, and taken once more, now that the socket has a
+ * memory cgroup; sk_free() drops the reference.
+ */
+static int kw_charge_sock_memcg(struct mem_cgroup *memcg, struct sock *sk)
+{
+	int size, ret = 0;
+
+	if (!css_tryget(&memcg->css))
+		return 0;
+	lock_sock(sk);
+	size = sk->sk_forward_alloc + atomic_read(&sk->sk_rmem_alloc) +
+	       READ_ONCE(sk->sk_wmem_queued);
+	size = max(size, 0) & PAGE_MASK;
+	if (size)
+		__sk_mem_reclaim(sk, size);
+	sk->sk_memcg = memcg;
+	if (size && !__sk_mem_schedule(sk, size, SK_MEM_RECV))
+		ret = -ENOMEM;
+	release_sock(sk);
+	return ret;
+}
+
+#else
+
+static int kw_charge_sock_memcg(struct mem_cgroup *memcg, struct sock *sk)
+{
+	return 0;
+}
+
+#endif
+
+/**
+ * kw_charge_learn - see from a socket whether sockets are charged
+ * @c: who pays; the caller, who has made @sock
+ * @sock: the socket
+ *
+ * The root's are not, and with the first version of cgroups others neither.
+ *
+ * Context: process.
+ */
+void kw_charge_learn(struct kw_charge *c, const struct socket *sock)
+{
+	c->sockets = c->memcg && kw_sk_memcg(sock->sk) == c->memcg;
+}
+
+/**
+ * kw_charge_sock - charge a socket
+ * @c: who pays
+ * @sock: a socket that was made or accepted by somebody else for them
+ *
+ * Context: process.
+ * Return: 0, or -ENOMEM if they cannot: the caller resets the connection.
+ */
+int kw_charge_sock(const struct kw_charge *c, struct socket *sock)
+{
+	SOCK_INODE(sock)->i_uid = c->uid;
+	sock->sk->sk_uid = c->uid;
+	if (!c->sockets || kw_sk_memcg(sock->sk))
+		return 0;
+	return kw_charge_sock_memcg(c->memcg, sock->sk);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The kernel may have the blocks back when memory is short. A CPU's are its own
+ * to touch, so that each lets go of its own, in a work item there.
+ */
+#include <linux/cpumask.h>
+#include <linux/percpu.h>
+#include <linux/shrinker.h>
+#include <linux/workqueue.h>
+
+#include "stream/block.h"
+
+static DEFINE_PER_CPU(struct work_struct, kw_shrink_work);
+static struct shrinker *kw_shrinker;
+
+static void kw_shrink_this_cpu(struct work_struct *work)
+{
+	kw_blocks_trim();
+}
+
+static unsigned long kw_shrink_count(struct shrinker *sh,
+				     struct shrink_control *sc)
+{
+	unsigned long nr = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		nr += kw_blocks_idle(cpu);
+	return nr ?: SHRINK_EMPTY;
+}
+
+static unsigned long kw_shrink_scan(struct shrinker *sh,
+				    struct shrink_control *sc)
+{
+	unsigned long nr = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		unsigned long idle = kw_blocks_idle(cpu);
+
+		if (!idle || nr >= sc->nr_to_scan)
+			continue;
+		schedule_work_on(cpu, per_cpu_ptr(&kw_shrink_work, cpu));
+		nr += idle;
+	}
+	return nr ?: SHRINK_STOP;
+}
+
+/**
+ * kw_block_shrink_init() - offer the blocks to whoever reclaims memory
+ *
+ * Context: process, before the first stream.
+ * Return: 0 or -ENOMEM.
+ */
+int kw_block_shrink_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		INIT_WORK(per_cpu_ptr(&kw_shrink_work, cpu),
+			  kw_shrink_this_cpu);
+	kw_shrinker = shrinker_alloc(0, "kiwarp-blocks");
+	if (!kw_shrinker)
+		return -ENOMEM;
+	kw_shrinker->count_objects = kw_shrink_count;
+	kw_shrinker->scan_objects = kw_shrink_scan;
+	shrinker_register(kw_shrinker);
+	return 0;
+}
+
+/**
+ * kw_block_shrink_exit() - undo kw_block_shrink_init()
+ *
+ * Context: process.
+ */
+void kw_block_shrink_exit(void)
+{
+	int cpu;
+
+	shrinker_free(kw_shrinker);
+	for_each_possible_cpu(cpu)
+		cancel_work_sync(per_cpu_ptr(&kw_shrink_work, cpu));
+}

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1 --timeout 600
+#
+# Tenants of one host: what an ordinary user, or somebody on the network, can take from the others.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+tenants=$TOP/build/host/tests/vm/kiwarp-tenants
+peer=$TOP/tests/vm/tenants/tcp_peer.py
+as_user=(setpriv --reuid=2000 --regid=2000 --clear-groups)
+
+# peers NAME MODE PORT COUNT: as many connections from namespace b.
+peers() {
+	LIMIT=300 start "$1" b python3 -B "$peer" "$2" 10.1.0.1 "$3" "$4"
+	peers_log=$server_log
+	until_true 90 grep -q there "$peers_log"
+}
+
+process_events_and_rings() {
+	absorb "completion events" "${as_user[@]}" "$tenants" --device da --events
+	absorb "rings" "${as_user[@]}" "$tenants" --device da --rings
+}
+
+# What arrives at a passive end, and what is allocated for it, is the listener's.
+group=/sys/fs/cgroup/tenant
+charged() { awk -v what="$1" -v least="$2" '$1 == what { exit $2 < least }' "$group/memory.stat"; }
+accepted_by() { ip netns exec a ss -Htne state established "sport = :$2" | grep -q "uid:$1"; }
+
+who_pays() {
+	mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir $group
+	start tenant a sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh \
+		"${as_user[@]}" rping -s -P -a 10.1.0.1 -p 7300
+	wait_server tenant a 7300 || die "no listener"
+	check "four peers send half an FPDU" peers half partial 7300 4
+	check "accepted sockets are the listener's user's" accepted_by 2000 7300
+	check "what they hold is charged to the listener's cgroup" until_true 20 charged sock 80000
+	grep -E '^(sock|kernel|slab|percpu) ' "$group/memory.stat" | sed 's/^/# /'
+	stop half
+	stop tenant
+}
+
+setup_pair
+process_events_and_rings
+who_pays
+teardown_pair
+finish

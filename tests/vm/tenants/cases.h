@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace kiwarp::vm {
+
+// Facts, each a case that may throw Failure.
+class Tap {
+ public:
+  void run(const std::string& name, const std::function<void()>& test);
+  // Prints the plan; the exit code.
+  int finish() const;
+
+ private:
+  unsigned number_ = 0, failed_ = 0;
+};
+
+struct ContextDeleter {
+  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
+};
+using Context = std::unique_ptr<ibv_context, ContextDeleter>;
+
+// Throws Failure if there is no such device.
+Context openDevice(const std::string& name);
+
+void eventCases(const std::string& device, Tap* tap);
+void ringCases(const std::string& device, Tap* tap);
+
+}  // namespace kiwarp::vm

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// kiwarp-tenants: what a process does that wants more than its share. Prints TAP.
+
+#include <cstdio>
+#include <string>
+
+#include "common/error.h"
+#include "common/options.h"
+#include "tenants/cases.h"
+
+namespace kiwarp::vm {
+namespace {
+
+const char kUsage[] =
+    "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
+    "  --events  arms a completion queue without reading its events\n"
+    "  --rings   creates completion queues until that is refused\n"
+    "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
+
+int run(int argc, char** argv) {
+  std::string device;
+  bool events = false, rings = false;
+  Options options(kUsage);
+  options.text("--device", &device);
+  options.flag("--events", &events);
+  options.flag("--rings", &rings);
+  options.parse(argc, argv);
+  if (device.empty()) options.misuse("--device is missing");
+  Tap tap;
+  if (events) eventCases(device, &tap);
+  if (rings) ringCases(device, &tap);
+  return tap.finish();
+}
+
+}  // namespace
+}  // namespace kiwarp::vm
+
+int main(int argc, char** argv) {
+  try {
+    return kiwarp::vm::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::printf("Bail out! %s\n", error.what());
+    return 1;
+  }
+}
