@@ -402,7 +402,7 @@ class Env:
     def _counters_moved(self, before):
         """Just what the case said, within the time that teardown may take."""
         want = {k: n for k, n in self.moved.items() if n}
-        end = time.monotonic() + 10
+        end = time.monotonic() + peers.PATIENCE
         while True:
             now = self.device.counters()
             got = {k: now[k] - before[k] for k in now if now[k] != before[k]}

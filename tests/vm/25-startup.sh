@@ -136,17 +136,16 @@ timers() {
 raw_peer() {
 	local d
 	for d in da db; do put $d mpa_rev_accept "0 1 2"; done
-	put da start_timeout_ms 4000
-	put da offer_timeout_ms 2500
 	serve
-	absorb "to a listener" python3 "$here/peer.py" initiator 10.1.0.1 $port \
-		"$class/da/ports/1/hw_counters"
+	absorb "to a listener" python3 "$here/peer.py" initiator 10.1.0.1 $port "$class/da"
 	check "a real client is served all the same" \
 		rping -c -I 10.1.0.2 -a 10.1.0.1 -p $port -C 3
 	# A consumer that does not answer.
+	put da offer_timeout_ms 2500
 	pkill -STOP -f "rping -s .* -p $port"
 	absorb "to a consumer that sleeps" python3 "$here/peer.py" unanswered 10.1.0.1 $port
 	pkill -CONT -f "rping -s .* -p $port"
+	put da offer_timeout_ms 60000
 	stop server
 	port=$((port + 1))
 	absorb "to a client" python3 "$here/peer.py" responder 10.1.0.1 $port "$class/db" \
