@@ -218,6 +218,7 @@ extern struct workqueue_struct *kw_cm_wq;
 struct kw_ep *kw_ep_create(struct kw_device *dev);
 void kw_ep_get(struct kw_ep *ep);
 void kw_ep_put(struct kw_ep *ep);
+void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state);
 void kw_ep_kick(struct kw_ep *ep);
 void kw_ep_kick_listener(struct kw_listener *l);
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms);

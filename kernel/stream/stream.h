@@ -246,6 +246,7 @@ struct kw_rx {
 	u32 staged;
 };
 
+struct ib_device;
 struct kw_zcopy;
 struct kw_zc_msg;
 
@@ -344,6 +345,8 @@ struct kw_batch {
  * @una: first octet that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
+ * @ibdev: the device; for tracepoints alone
+ * @qpn: the queue pair's number, likewise
  * @pd: identity of the protection domain
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @mem_srcu: domain that keeps regions alive during a pass
@@ -368,6 +371,8 @@ struct kw_stream {
 	u32 una;
 	int status;
 	u32 reason;
+	const struct ib_device *ibdev;
+	u32 qpn;
 	const void *pd;
 	u32 access;
 	struct srcu_struct *mem_srcu;

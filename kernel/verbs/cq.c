@@ -10,6 +10,7 @@
 #include <linux/log2.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "trace.h"
 #include "verbs/ops.h"
 
 /* A process that keeps changing the word gets an event that it need not get. */
@@ -85,6 +86,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 		schedule_work(&cq->overflow_work);
 		goto out;
 	}
+	trace_kw_completion(cq, cqe);
 	slot = kw_ring_at(&cq->ring, cq->producer);
 	memcpy(&slot->cqe, cqe, sizeof(*cqe));
 	if (!kw_cq_user(cq))
