@@ -19,6 +19,7 @@
 #include "stream/teardown.h"
 #include "stream/tx.h"
 #include "stream/zcopy.h"
+#include "trace.h"
 
 /*
  * What a page block must still have to be built in: room for the longest FPDU,
@@ -122,6 +123,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	*full = ch.full;
 	if (ch.fpdus)
 		kw_counter_add(s->counters, KW_CNT_TX_FPDUS, ch.fpdus);
+	trace_kw_fpdu_sent(s, ch.fpdus, ch.cut.off - tx->stream_off);
 
 	tx->out = start;
 	tx->out_len = ch.p - ch.start;

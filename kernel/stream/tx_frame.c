@@ -14,6 +14,7 @@
 #include "stream/tx_middle.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
+#include "trace.h"
 
 /* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
 static const u8 kw_send_ops[2][2] = {
@@ -116,6 +117,7 @@ static bool kw_frame_term(struct kw_stream *s, struct kw_chunk *ch)
 	s->tx.term_pending = false;
 	s->tx.term_sent = true;
 	kw_counter_add(s->counters, KW_CNT_TERM_SENT, 1);
+	trace_kw_terminate_sent(s->ibdev, s->qpn, s->reason);
 	return true;
 }
 
