@@ -354,11 +354,20 @@ struct kw_batch {
  * @p: what start-up settled
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: p.ord entries; head at @orq_head, @orq_len in use
- * @irq: p.ird entries, likewise
+ * @orq: outbound Read Requests: p.ord entries
+ * @orq_head: the oldest in @orq
+ * @orq_len: entries in use
+ * @irq: inbound ones: p.ird entries
+ * @irq_head: the oldest in @irq
+ * @irq_len: entries in use
+ * @rx: receive state
+ * @tx: transmit state
  * @batch: doorbells, and what is held back
  * @end_work: teardown
- * @save_data_ready: the socket's callbacks, to be put back
+ * @save_data_ready: the socket's own callback, to be put back
+ * @save_state_change: likewise
+ * @save_write_space: likewise
+ * @save_error_report: likewise
  */
 struct kw_stream {
 	struct socket *sock;

@@ -150,6 +150,12 @@ static const char *const kt_context_names[KT_NR_CONTEXTS] = {
  * @send: a sends
  * @inv: b withdraws the region
  * @rv: what posting returned, the first error
+ * @src: what @write and @send send
+ * @dst: what @recv receives into
+ * @back: what @read reads into
+ * @sge: of @src
+ * @rsge: of @dst
+ * @bsge: of @back
  */
 struct kt_scene {
 	struct kt_link *l;

@@ -69,9 +69,15 @@ struct kt_opts {
  * struct kt_end - one of the two queue pairs
  * @link: to which it belongs
  * @name: for facts
+ * @id: of rdma_cm
+ * @pd: its protection domain
+ * @scq: where its sends complete
+ * @rcq: where its receives complete
+ * @qp: the queue pair
  * @up: the connection is established, or @status says why not
  * @down: the connection has ended
  * @event: an asynchronous event came in
+ * @status: why the connection was not established
  * @events: how many of each kind, of the queue pair and its queues
  */
 struct kt_end {
@@ -91,10 +97,16 @@ struct kt_end {
 
 /**
  * struct kt_link - a connection, both ends of it
+ * @opts: what was asked for
+ * @listener: that @b came from
  * @a: the end that connected
  * @b: the end that accepted
  * @arm_a: receive that waits at @a for the end of the connection
  * @arm_b: likewise at @b
+ * @ops: all struct kt_op
+ * @bufs: all struct kt_buf
+ * @mrs: all struct kt_mr
+ * @priv: the case's own
  */
 struct kt_link {
 	struct kt_opts opts;
@@ -111,7 +123,10 @@ struct kt_link {
 
 /**
  * struct kt_op - a work request under way
+ * @list: in kt_link.ops
+ * @cqe: calls its handler
  * @wc: its completion, once @done
+ * @done: it has completed
  * @order: how many completed before it
  * @seen: enum kt_context in which the completion was handled
  */
@@ -126,6 +141,7 @@ struct kt_op {
 
 /**
  * struct kt_buf - memory with guards on both sides
+ * @list: in kt_link.bufs
  * @p: first octet
  * @len: octets
  * @whole: the allocation
@@ -139,7 +155,10 @@ struct kt_buf {
 
 /**
  * struct kt_mr - region for fast registration, and pages for it
+ * @list: in kt_link.mrs
  * @mr: the region
+ * @dev: that the pages are mapped for
+ * @nr_pages: entries of @page
  * @page: @nr_pages of them, deliberately not in a row
  * @sg: the pages, mapped
  */
