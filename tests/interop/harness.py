@@ -48,7 +48,7 @@ class Link:
     name: str
     peer: peers.Peer
     kiwarp: str  # "responder" or "initiator": who Kiwarp is
-    frame: wire.StartFrame = None  # what Kiwarp sent in start-up
+    frame: wire.StartFrame | None = None  # what Kiwarp sent in start-up
     open: bool = True
     receives: list = field(default_factory=list)
 
@@ -424,7 +424,7 @@ class Env:
                 self.subject.do("forget", link.name)
         self.links = []
         # A request that nobody asked for would be the next case's.
-        while (late := self.subject.request("late", 0)) is not None:
+        while self.subject.request("late", 0) is not None:
             self.subject.do("forget", "late")
         for name in self.subject.touched():
             self.subject.erase(name)
