@@ -60,7 +60,7 @@ module:
 
 # The consumer of kernel verbs that the suite kverbs loads.
 ktest:
-	$(call in-farm,$(BUILD)/ktest-$(KVER),tests/kernel/Kbuild,kernel tests/kernel,kiwarp_ktest.ko)
+	$(call in-farm,$(BUILD)/ktest-$(KVER),tests/kverbs/Kbuild,kernel tests/kverbs,kiwarp_ktest.ko)
 
 # The module's files under KUnit: scripts/kunit runs it.
 kunit:
