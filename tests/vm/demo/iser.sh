@@ -5,12 +5,12 @@
 #
 # The commands are those of Documentation/iser.md. Target and initiator are the two ends of a wire
 # in one guest; the disk is a RAM disk.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=iser.sh
-. "$(dirname "$0")/iser.sh"
-# shellcheck source=demo.sh
-. "$(dirname "$0")/demo.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/iser.sh
+. "$(dirname "$0")/../lib/iser.sh"
+# shellcheck source=../lib/demo.sh
+. "$(dirname "$0")/../lib/demo.sh"
 
 demo_wire "A wire with the target's end va ($TARGET) and the initiator's end vb, a RAM disk to give away"
 demo_devices iser "Kiwarp at both ends, with a port map: iSCSI's port is TCP's, too"

@@ -5,12 +5,12 @@
 #
 # The commands are those of Documentation/nfs.md. Server and client are the two ends of a wire in
 # one guest; the folder is on a RAM disk.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nfs.sh
-. "$(dirname "$0")/nfs.sh"
-# shellcheck source=demo.sh
-. "$(dirname "$0")/demo.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nfs.sh
+. "$(dirname "$0")/../lib/nfs.sh"
+# shellcheck source=../lib/demo.sh
+. "$(dirname "$0")/../lib/demo.sh"
 
 demo_wire "A wire with the server's end va ($SERVER) and the client's end vb, a folder to give away"
 shown mkfs.ext4 -q /dev/ram0 || exit 1

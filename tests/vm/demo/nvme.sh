@@ -5,12 +5,12 @@
 #
 # The commands are those of Documentation/nvme.md. Target and host are the two ends of a wire in
 # one guest; the disk is a RAM disk.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nvme.sh
-. "$(dirname "$0")/nvme.sh"
-# shellcheck source=demo.sh
-. "$(dirname "$0")/demo.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
+# shellcheck source=../lib/demo.sh
+. "$(dirname "$0")/../lib/demo.sh"
 
 demo_wire "A wire with the target's end va ($TARGET) and the host's end vb, a RAM disk to give away"
 demo_devices nvme "Kiwarp at both ends"

@@ -5,10 +5,10 @@
 #
 # Two devices on a veth pair across two network namespaces,
 # what ibv_devinfo says, rping, and a table of perftest's bandwidths.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=demo.sh
-. "$(dirname "$0")/demo.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/demo.sh
+. "$(dirname "$0")/../lib/demo.sh"
 
 sizes=(64 512 4096 65536 1048576)
 port=18515

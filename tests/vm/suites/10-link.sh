@@ -4,8 +4,8 @@
 #
 # Devices over every kind of interface; what is refused, and how; how a port follows its
 # interface; unloading.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 has_netdev() { rdma link show "$1/1" | grep -qE "netdev $2( |$)"; }
 state_is() { rdma link show "$1/1" | grep -q "state $2 "; }

@@ -3,10 +3,10 @@
 # guest: --smp 1
 #
 # The commands of Documentation/troubleshooting.md, and that each tracepoint shows what happened.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=howto.sh
-. "$(dirname "$0")/howto.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/howto.sh
+. "$(dirname "$0")/../lib/howto.sh"
 
 # To attach to all tracepoints takes a while in an emulated machine.
 PATIENCE=180
@@ -40,14 +40,14 @@ export DEV=da COMMAND=true
 load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
 
 # A peer in the same process, which does one thing wrong.
-block "all events" events "$badinput" --addr 10.1.0.1 --case wrong-rkey
+block "all events" events "$badinput" --addr 10.1.0.1 --case write-wrong-rkey
 shown=$log
 for event in connection_state qp_state terminate_sent terminate_received doorbell fpdu_sent \
 	fpdu_received completion mr_registered mr_deregistered; do
 	shows "kw_$event is among them" "kiwarp:kw_$event\(dev: \"da\""
 done
 
-block "connections" states "$badinput" --addr 10.1.0.1 --case wrong-rkey
+block "connections" states "$badinput" --addr 10.1.0.1 --case write-wrong-rkey
 shown=$log
 shows "a connection is made" \
 	'dev=da .* active local=10\.1\.0\.1:[0-9]+ peer=10\.1\.0\.1:[0-9]+ CONNECTING -> AWAIT_REPLY'
@@ -65,7 +65,7 @@ shows "a peer withdraws a region" 'kw_mr_invalidated: dev=d. stag=0x[0-9a-f]+ by
 shows "and may not withdraw all" 'kw_mr_invalidated: dev=d. stag=0x[0-9a-f]+ by=peer result=-[0-9]+'
 shows "completions in error" 'kw_completion: .* status=WR_FLUSH_ERR'
 
-block "the summary" summary "$badinput" --addr 10.1.0.1 --case wrong-rkey
+block "the summary" summary "$badinput" --addr 10.1.0.1 --case write-wrong-rkey
 shown=$log
 shows "FPDUs of a send" '@fpdus\[da\]'
 shows "completions in error by their status" '@errors\[da, [0-9]+, [0-9]+\]: [0-9]+'

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # The rdma_cm examples of rdma-core between two namespaces, over IPv4 and IPv6, and over lo.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 # rping asks for nothing but an address family from the address's form.
 rping_pair() { # WHAT SERVER_NS CLIENT_NS ADDR ARG...

@@ -6,8 +6,8 @@
 # depths, private data, time-outs. A capture shows what was said on the wire. Kiwarp on both
 # sides, siw where SIW_KO and SIW_CRC_KO name its builds, and a peer of plain sockets for what
 # neither of them would ever say.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 here=$TOP/tests/vm/startup
 startup=$TOP/build/host/tests/vm/kiwarp-startup

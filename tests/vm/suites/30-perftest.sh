@@ -4,8 +4,8 @@
 #
 # perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
 # events, sizes from 2 octets to 8 MiB, both directions, 1 and 16 queue pairs.
-# shellcheck source=lib.sh disable=SC2046
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh disable=SC2046
+. "$(dirname "$0")/../lib/lib.sh"
 
 port=18515
 # The longest messages take their time where every octet is emulated.

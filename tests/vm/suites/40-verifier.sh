@@ -3,8 +3,8 @@
 #
 # The verifier: random operations in both directions, every octet and every guard area checked;
 # on a clean wire, on a bad one, with small and with changing MTUs.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515

@@ -4,10 +4,10 @@
 # Sending without a copy (setting zcopy_min): every octet is right though consumers use their
 # buffers again as soon as their work completes, on wires that lose packets too, with CRC and
 # without; and at the end, whatever it is, nothing hangs and nothing is left.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=load.sh
-. "$(dirname "$0")/load.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/load.sh
+. "$(dirname "$0")/../lib/load.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 verify_port=18515

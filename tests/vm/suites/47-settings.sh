@@ -4,8 +4,8 @@
 #
 # Every setting that changes how octets travel, at its ends: at both sides, and at one alone; and
 # all of them at once. The verifier moves random messages both ways and checks each octet.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 class=/sys/class/infiniband

@@ -5,8 +5,8 @@
 # CRC off (as shipped) and on: rping, the examples, perftest and the verifier.
 # SIW_KO and SIW_CRC_KO name the two builds of siw, SIW_GSO_KO one that agrees to FPDUs larger than
 # a TCP segment.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515

@@ -5,8 +5,8 @@
 # Wireshark's dissectors read what Kiwarp sends: every operation, in every revision of MPA, no
 # malformed frame, every CRC good, and for long messages FPDUs that start and end with TCP segments.
 # One CPU: on a veth pair one's segments overtake another's, and of those tshark reads no FPDUs.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 badinput=$TOP/build/host/tests/vm/kiwarp-badinput
@@ -161,7 +161,7 @@ earlier_revisions() {
 		if [ $rev = 0 ]; then
 			check "$name: Wireshark knows no Start Key" test "$(frames $name)" = 0
 			check_says "$name: each side sends one" '^2 Start Keys' \
-				"$TOP/tests/vm/start_keys.py" "$pcap" /dev/shm/translated.pcap
+				"$TOP/tests/vm/lib/start_keys.py" "$pcap" /dev/shm/translated.pcap
 			name=translated
 			read_capture $name
 		fi

@@ -5,8 +5,8 @@
 # A peer of another make, in Python over plain TCP: every message that is right, every message that
 # is wrong, octets cut anywhere; the Terminate that comes back, the memory, the counters. And every
 # Terminate once more, as Wireshark reads it.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 # All cases are one program to absorb().
 PATIENCE=240

@@ -4,8 +4,8 @@
 #
 # Markers: both ways and one way, with every kind of traffic, every size, split anywhere; and
 # their place in the stream and their pointers as Wireshark's dissector reads them.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515
@@ -121,7 +121,7 @@ capture() {
 mixed_traffic() {
 	capture mix verifier "mix: the verifier" a b 10.1.0.1 --ops 500 --max-size 16k --qps 1
 	check_says "mix: markers, CRCs and segments are right" '2 directions, 0 of them wrong' \
-		"$TOP/tests/vm/stream_check.py" "$pcap" --markers
+		"$TOP/tests/vm/lib/stream_check.py" "$pcap" --markers
 	note "$(grep -m1 markers "$log")"
 }
 

@@ -3,10 +3,10 @@
 #
 # Kernel verbs: a consumer in the kernel does each thing right and wrong once, from each context.
 # ONLY=NAME runs the cases whose names begin so.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=wire.sh
-. "$(dirname "$0")/wire.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/wire.sh
+. "$(dirname "$0")/../lib/wire.sh"
 
 # All cases are one program to absorb().
 PATIENCE=240

@@ -3,8 +3,8 @@
 #
 # Everything wrong that a process or a peer can do through verbs and rdma_cm: the exact errno,
 # completion, event and state each time, and other connections undisturbed.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 badinput=$TOP/build/host/tests/vm/kiwarp-badinput
 

@@ -4,8 +4,8 @@
 #
 # Objects as large as the device says they may be, used to their limits: the longest messages,
 # the deepest queues, most of the memory in one region.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 PATIENCE=280
 # A huge message is one of many FPDUs. Large ones without a sum, which an emulated CPU takes long

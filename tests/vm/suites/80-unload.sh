@@ -3,10 +3,10 @@
 #
 # Processes killed at any point, interfaces removed, devices deleted and the module unloaded
 # under load: whoever lives on learns it and ends, nothing hangs, nothing is left.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=load.sh
-. "$(dirname "$0")/load.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/load.sh
+. "$(dirname "$0")/../lib/load.sh"
 
 rounds=${ROUNDS:-12}
 

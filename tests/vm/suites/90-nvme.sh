@@ -4,10 +4,10 @@
 # NVMe over Fabrics, the kernel's target and host both over Kiwarp, with the commands of
 # Documentation/nvme.md: discovery, I/O of all sizes with checksums, a file system, keep-alive,
 # and nothing left behind.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nvme.sh
-. "$(dirname "$0")/nvme.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
 
 PATIENCE=240
 tree=(kernel tests Documentation)

@@ -3,10 +3,10 @@
 #
 # NVMe over Fabrics when things go wrong: bad wires, a wire that is cut, controllers reset, the
 # target and the devices taken away, all of it under load whose checksums are verified.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nvme.sh
-. "$(dirname "$0")/nvme.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
 
 PATIENCE=240
 tree=(kernel tests Documentation)

@@ -4,10 +4,10 @@
 #
 # NVMe over Fabrics between Kiwarp and the in-tree siw, each as target and as host.
 # SIW_KO names siw as shipped, SIW_CRC_KO the one that asks for the CRC.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nvme.sh
-. "$(dirname "$0")/nvme.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
 
 PATIENCE=240
 

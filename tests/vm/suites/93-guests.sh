@@ -5,10 +5,10 @@
 # one gives away.
 # guest: --mem 1024
 # peer: guests-server.sh
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=guests.sh
-. "$(dirname "$0")/guests.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/guests.sh
+. "$(dirname "$0")/../lib/guests.sh"
 
 tree=(kernel Documentation)
 

@@ -4,10 +4,10 @@
 # iSCSI over RDMA with the commands of Documentation/iser.md: the kernel's target and tgtd, the
 # kernel's initiator, TCP and RDMA at one portal by the port map; data intact, over bad wires and
 # broken connections, too. siw at either end where SIW_KO names its build.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=iser.sh
-. "$(dirname "$0")/iser.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/iser.sh
+. "$(dirname "$0")/../lib/iser.sh"
 
 PATIENCE=240
 put_map() { echo "$2" >"/sys/class/infiniband/kw_$1/settings/port_map"; }

@@ -3,10 +3,10 @@
 #
 # NFS over RDMA, the kernel's server and client both over Kiwarp, with the commands of
 # Documentation/nfs.md: data intact, over bad wires and broken connections, too.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nfs.sh
-. "$(dirname "$0")/nfs.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nfs.sh
+. "$(dirname "$0")/../lib/nfs.sh"
 
 PATIENCE=240
 

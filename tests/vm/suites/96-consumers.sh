@@ -4,10 +4,10 @@
 # The port mapper, and the kernel's other RDMA consumers: SRP and SMB Direct, with the commands of
 # Documentation/consumers.md, and RDS, which wants none of an iWARP device. SMB_KO names the
 # folder where scripts/smbdirect has built cifs and ksmbd.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=storage.sh
-. "$(dirname "$0")/storage.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/storage.sh
+. "$(dirname "$0")/../lib/storage.sh"
 
 PATIENCE=240
 export TARGET=10.1.0.1 PORT=5555 DISK=/dev/ram0 NETDEV=va SERVICE=0x506b4bfffe000001

@@ -5,10 +5,10 @@
 # controllers reset under load, the devices of either end taken away under load and added again,
 # all unloaded; not one report.
 # guest: --uml --mem 1024
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=nvme.sh
-. "$(dirname "$0")/nvme.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
 
 export DISK=/dev/nullb0
 

@@ -3,10 +3,10 @@
 #
 # The server's guest of 93-guests: a disk by NVMe over Fabrics, a disk by iSCSI, a folder by NFS,
 # until the other guest says bye.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=guests.sh
-. "$(dirname "$0")/guests.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/guests.sh
+. "$(dirname "$0")/../lib/guests.sh"
 
 # Whoever connects to port 4421 says something; "bye" ends it.
 hear_bye() {
