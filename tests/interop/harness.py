@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""What the cases share: connections in both roles, the end of a connection, counters, TAP."""
+"""What the cases share: connections in both roles, the end of a connection, counters."""
 import contextlib
 import time
-import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -428,24 +427,3 @@ class Env:
             self.subject.do("forget", "late")
         for name in self.subject.touched():
             self.subject.erase(name)
-
-
-def run_cases(env, cases):
-    """TAP for all of them; the number that failed."""
-    failed = 0
-    for number, (name, function) in enumerate(cases, 1):
-        start = time.monotonic()
-        try:
-            env.run(function)
-            print(f"ok {number} - {name}")
-        except (CheckFailed, wire.FramingError, peers.Closed, peers.Reset, peers.Silent) as failure:
-            failed += 1
-            print(f"not ok {number} - {name} ({type(failure).__name__}: {failure})")
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print(f"# {line}")
-        print(f"# {name}: {time.monotonic() - start:.2f} s", flush=True)
-    print(f"1..{len(cases)}")
-    return failed

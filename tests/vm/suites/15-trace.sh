@@ -70,12 +70,12 @@ shown=$log
 shows "FPDUs of a send" '@fpdus\[da\]'
 shows "completions in error by their status" '@errors\[da, [0-9]+, [0-9]+\]: [0-9]+'
 
-block "the counters" counters
+block "the counters" counters true
 shown=$log
 shows "what rdma statistic knows" 'link da/1 rx_fpdus [1-9]'
 shows "what has moved" '^\./terminates_sent:[1-9]'
 check "a connection that is kept" sh -c "echo 1 >$ktest/hold"
-block "the objects" objects
+block "the objects" objects true
 shown=$log
 shows "a queue pair" 'link da/1 lqpn [0-9]+ type RC state RTS'
 shows "a connection" 'link da/1 cm-idn [0-9]+ .* src-addr 10\.1\.0\.'

@@ -39,7 +39,7 @@ end_capture() {
 modprobe -a af_packet 2>/dev/null
 setup_peer
 capture
-absorb peer python3 -B "$TOP/tests/interop/main.py" \
+absorb peer python3 -B -m pytest -p no:terminal -p no:cacheprovider -s "$TOP/tests/interop" \
 	--subject "ip netns exec a $TOP/build/host/tests/interop/kiwarp-subject" \
 	--device da --address 10.1.0.1 --own 10.1.0.2 --netns b --only "${ONLY:-.}" \
 	--terminates "$OUT/terminates"
