@@ -239,19 +239,14 @@ absorb() {
 	local prefix=$1 line rc
 	shift
 	new_log "$prefix"
-	timeout -k 5 $((PATIENCE * 4)) "$@" 2>&1 </dev/null | tee "$log" | while IFS= read -r line; do
-		case $line in
-		'ok '*) echo "+${line#ok * - }" ;;
-		'not ok '*) echo "-${line#not ok * - }" ;;
-		*) echo "#$line" ;;
-		esac
-	done >"$log.facts"
+	timeout -k 5 $((PATIENCE * 4)) "$@" 2>&1 </dev/null | tee "$log" |
+		"$TOP/scripts/tap" --facts >"$log.facts"
 	rc=${PIPESTATUS[0]}
 	while IFS= read -r line; do
 		case $line in
 		+*) ok "$prefix: ${line#+}" ;;
 		-*) not_ok "$prefix: ${line#-}" ;;
-		'##'*) note "${line#'##'}" ;;
+		'#'*) note "${line#'#'}" ;;
 		esac
 	done <"$log.facts"
 	if [ "$rc" -gt 1 ] || ! grep -q '^[+-]' "$log.facts"; then
