@@ -99,9 +99,10 @@ run_logged() {
 	fi
 }
 
-# until_true SECONDS COMMAND...: wait for a state that must come, looking often.
+# until_true SECONDS COMMAND...: wait for a state that must come, looking often. What takes an idle
+# machine so many seconds at most, one that does much else takes several times as long.
 until_true() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + 6 * $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
