@@ -26,7 +26,7 @@ DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 # All cores, unless make was told otherwise: without that Kbuild takes one.
 parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all module provider host bench ktest install install-module install-provider uninstall check clean help
+.PHONY: all module provider host bench ktest kunit install install-module install-provider uninstall check clean help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -34,41 +34,37 @@ all: module provider
 need-kdir = $(if $(KVER),,$(error No kernel headers found in KDIR="$(KDIR)": install \
 	linux-headers-6.12-amd64 (scripts/setup does), or name a prepared kernel tree with KDIR=))
 
-# Objects go beside symbolic links to the sources, one folder for each kernel: the source tree
-# stays clean and builds for several kernels live side by side. The lock lets two runs of make
-# in one tree wait for each other.
+# Objects go beside symbolic links to the sources, one folder for each module and kernel: the
+# source tree stays clean and builds for several kernels live side by side. The lock lets two runs
+# of make in one tree wait for each other.
+#
+# $(call in-farm,FOLDER,KBUILD,SOURCE FOLDERS,MODULE)
+define in-farm
+	$(call need-kdir)
+	@mkdir -p $(1)
+	+@flock $(1) $(MAKE) --no-print-directory locked-farm \
+		FARM_DIR=$(1) FARM_KBUILD=$(2) FARM_SOURCES='$(3)' FARM_MODULE=$(4)
+endef
+
+.PHONY: locked-farm
+locked-farm:
+	@ln -sfn $(CURDIR)/$(FARM_KBUILD) $(FARM_DIR)/Kbuild
+	@find $(FARM_SOURCES) -name '*.[ch]' | while read -r f; do \
+		mkdir -p "$(FARM_DIR)/$${f%/*}" && ln -sfn "$(CURDIR)/$$f" "$(FARM_DIR)/$$f" || exit 1; done
+	@find $(FARM_DIR) -xtype l -delete
+	$(MAKE) $(parallel) -C $(KDIR) M=$(FARM_DIR) modules
+	@cmp -s $(FARM_DIR)/$(FARM_MODULE) $(BUILD)/$(FARM_MODULE) || cp $(FARM_DIR)/$(FARM_MODULE) $(BUILD)/$(FARM_MODULE)
+
 module:
-	$(call need-kdir)
-	@mkdir -p $(FARM)
-	+@flock $(FARM) $(MAKE) --no-print-directory module-locked
+	$(call in-farm,$(FARM),Kbuild,kernel,kiwarp.ko)
 
-.PHONY: module-locked
-module-locked:
-	@ln -sfn $(CURDIR)/Kbuild $(FARM)/Kbuild
-	@find kernel -name '*.[ch]' | while read -r f; do \
-		mkdir -p "$(FARM)/$${f%/*}" && ln -sfn "$(CURDIR)/$$f" "$(FARM)/$$f" || exit 1; done
-	@find $(FARM) -xtype l -delete
-	$(MAKE) $(parallel) -C $(KDIR) M=$(FARM) modules
-	@cmp -s $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko || cp $(FARM)/kiwarp.ko $(BUILD)/kiwarp.ko
-
-# The consumer of kernel verbs that the suite kverbs loads, in a farm of its own.
-KTEST_FARM = $(BUILD)/ktest-$(KVER)
-
+# The consumer of kernel verbs that the suite kverbs loads.
 ktest:
-	$(call need-kdir)
-	@mkdir -p $(KTEST_FARM)
-	+@flock $(KTEST_FARM) $(MAKE) --no-print-directory ktest-locked
+	$(call in-farm,$(BUILD)/ktest-$(KVER),tests/kverbs/Kbuild,kernel tests/kverbs,kiwarp_ktest.ko)
 
-.PHONY: ktest-locked
-ktest-locked:
-	@ln -sfn $(CURDIR)/tests/kernel/Kbuild $(KTEST_FARM)/Kbuild
-	@find kernel tests/kernel -name '*.[ch]' | while read -r f; do \
-		mkdir -p "$(KTEST_FARM)/$${f%/*}" && \
-		ln -sfn "$(CURDIR)/$$f" "$(KTEST_FARM)/$$f" || exit 1; done
-	@find $(KTEST_FARM) -xtype l -delete
-	$(MAKE) $(parallel) -C $(KDIR) M=$(KTEST_FARM) modules
-	@cmp -s $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko || \
-		cp $(KTEST_FARM)/kiwarp_ktest.ko $(BUILD)/kiwarp_ktest.ko
+# The module's files under KUnit: scripts/kunit runs it.
+kunit:
+	$(call in-farm,$(BUILD)/kunit-$(KVER),tests/kunit/Kbuild,kernel tests/kunit,kiwarp_kunit.ko)
 
 $(HOST)/build.ninja:
 	cmake -S . -B $(HOST) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) $(CMAKE_FLAGS)
@@ -122,6 +118,7 @@ help:
 	@echo '  host       the provider, the host unit tests and the guest test programs'
 	@echo '  bench      the module, the provider and the program of scripts/bench'
 	@echo '  ktest      build/kiwarp_ktest.ko, the kernel test module (host makes it too)'
+	@echo '  kunit      build/kiwarp_kunit.ko, for a KDIR that has KUnit'
 	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
 	@echo '  uninstall  take both away again'
 	@echo '  check      run every test (scripts/test)'

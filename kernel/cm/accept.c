@@ -110,7 +110,7 @@ static void kw_request_offer(struct kw_ep *ep)
 
 	ret = kw_offer_send(ep, &event);
 	if (!ret) {
-		ep->state = KW_EP_OFFERED;
+		kw_ep_set_state(ep, KW_EP_OFFERED);
 		kw_ep_set_timer(ep, ep->start->set.offer_timeout_ms);
 		return;
 	}
@@ -165,7 +165,7 @@ void kw_request_step(struct kw_ep *ep)
 			kw_request_bad(ep, ret);
 			return;
 		}
-		ep->state = KW_EP_HAVE_REQUEST;
+		kw_ep_set_state(ep, KW_EP_HAVE_REQUEST);
 	}
 	ret = kw_start_quiet(ep);
 	if (ret)
@@ -234,7 +234,7 @@ static int kw_accept_private(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 	ret = kw_start_reply(ep, &(struct kw_stream_params) {}, pd, pd_len);
 	if (ret)
 		return ret;
-	ep->state = KW_EP_AWAIT_KEY;
+	kw_ep_set_state(ep, KW_EP_AWAIT_KEY);
 	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 	kw_ep_kick(ep);
 	return 0;

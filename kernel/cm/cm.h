@@ -239,6 +239,7 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 			   const struct kw_charge *charge);
 void kw_ep_get(struct kw_ep *ep);
 void kw_ep_put(struct kw_ep *ep);
+void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state);
 void kw_ep_kick(struct kw_ep *ep);
 void kw_ep_kick_listener(struct kw_listener *l);
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms);

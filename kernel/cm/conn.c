@@ -8,8 +8,10 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 #include <rdma/rdma_cm.h>
+#include <trace/events/sock.h>
 
 #include "cm/cm.h"
+#include "trace.h"
 
 struct workqueue_struct *kw_cm_wq;
 
@@ -114,6 +116,19 @@ void kw_ep_put(struct kw_ep *ep)
 }
 
 /**
+ * kw_ep_set_state - the connection takes a step
+ * @ep: the endpoint
+ * @state: where it is now
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state)
+{
+	trace_kw_connection_state(ep, state);
+	ep->state = state;
+}
+
+/**
  * kw_ep_kick - have the endpoint look what is new
  * @ep: the endpoint; the caller holds a reference in some way
  *
@@ -197,6 +212,12 @@ static void kw_ep_wake(struct sock *sk)
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
+static void kw_ep_data_ready(struct sock *sk)
+{
+	trace_sk_data_ready(sk);
+	kw_ep_wake(sk);
+}
+
 /**
  * kw_ep_attach - take a socket
  * @ep: the endpoint
@@ -219,7 +240,7 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 	orig->data_ready = data_ready ?: sk->sk_data_ready;
 	orig->state_change = sk->sk_state_change;
 	orig->error_report = sk->sk_error_report;
-	sk->sk_data_ready = kw_ep_wake;
+	sk->sk_data_ready = kw_ep_data_ready;
 	sk->sk_state_change = kw_ep_wake;
 	sk->sk_error_report = kw_ep_wake;
 	sk->sk_user_data = ep;
@@ -394,7 +415,7 @@ void kw_ep_end(struct kw_ep *ep, bool abort)
 {
 	if (ep->state == KW_EP_DEAD)
 		return;
-	ep->state = KW_EP_DEAD;
+	kw_ep_set_state(ep, KW_EP_DEAD);
 	kw_ep_stop_timer(ep);
 	kw_ep_leave_qp(ep);
 	kw_offer_forget(ep);
@@ -478,7 +499,7 @@ int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	}
 	kw_ep_leave_qp(ep);
 	kw_ep_leave_listener(ep);
-	ep->state = KW_EP_RUNNING;
+	kw_ep_set_state(ep, KW_EP_RUNNING);
 	return 0;
 }
 

@@ -121,7 +121,7 @@ static int kw_connect_start(struct kw_ep *ep)
 		return ret;
 	ep->start->rx_len = 0;
 	ep->start->key_len = 0;
-	ep->state = KW_EP_CONNECTING;
+	kw_ep_set_state(ep, KW_EP_CONNECTING);
 	kw_ep_set_timer(ep, ep->start->set.connect_timeout_ms);
 	kw_ep_kick(ep);
 	return 0;
@@ -217,7 +217,7 @@ void kw_connect_step(struct kw_ep *ep)
 	if (!ret || ret == -EISCONN)
 		ret = kw_start_request(ep);
 	if (!ret) {
-		ep->state = KW_EP_AWAIT_REPLY;
+		kw_ep_set_state(ep, KW_EP_AWAIT_REPLY);
 		kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 		kw_reply_step(ep);
 		return;
@@ -361,7 +361,7 @@ void kw_reply_step(struct kw_ep *ep)
 	if (ret) {
 		kw_reply_bad(ep, ret);
 	} else if (ep->start->frame.kind == KW_MPA_PRIV) {
-		ep->state = KW_EP_AWAIT_KEY;
+		kw_ep_set_state(ep, KW_EP_AWAIT_KEY);
 		kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
 		kw_reply_key_step(ep);
 	} else {

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
+#include <trace/events/sock.h>
 
 #include "cm/cm.h"
 
@@ -59,6 +60,7 @@ static void kw_listener_ready(struct sock *sk)
 {
 	struct kw_listener *l;
 
+	trace_sk_data_ready(sk);
 	/* Connections inherit the callback and keep it until accepted. */
 	if (sk->sk_state != TCP_LISTEN)
 		return;
@@ -85,7 +87,7 @@ static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 	atomic_inc(&l->pending);
 	WRITE_ONCE(ep->listener, l);
 	ep->port = l->port;
-	ep->state = KW_EP_AWAIT_REQUEST;
+	kw_ep_set_state(ep, KW_EP_AWAIT_REQUEST);
 	kw_sock_tune(sock, &ep->start->set);
 	kw_ep_attach(ep, sock, l->data_ready);
 	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);

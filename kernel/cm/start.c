@@ -7,6 +7,7 @@
 #include <net/tcp.h>
 
 #include "cm/cm.h"
+#include "trace.h"
 #include "wire/crc.h"
 
 static int kw_start_recv(struct kw_ep *ep, void *buf, size_t len, int flags)
@@ -276,8 +277,10 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
 	p += KW_MPA_CRC_LEN;
 
 	kw_ep_dbg(ep, "Terminate: %s\n", kw_term_str(code));
-	if (!kw_start_push(ep, buf, p - buf, NULL, 0))
-		kw_count(ep->dev, KW_CNT_TERM_SENT);
+	if (kw_start_push(ep, buf, p - buf, NULL, 0))
+		return;
+	kw_count(ep->dev, KW_CNT_TERM_SENT);
+	trace_kw_terminate_sent(&ep->dev->ib, ep->qp->ib.qp_num, code);
 }
 
 /**

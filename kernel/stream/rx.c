@@ -9,12 +9,14 @@
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
+#include <trace/events/sock.h>
 
 #include "stream/counters.h"
 #include "stream/place.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/vec.h"
+#include "trace.h"
 #include "wire/check.h"
 
 static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
@@ -290,6 +292,7 @@ static bool kw_rx_staged(struct kw_stream *s)
 	kw_predict_end(s);
 	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
 	kw_rx_count(s, KW_CNT_RX_FPDUS, !!used);
+	trace_kw_fpdu_received(s, !!used, used);
 	if (rv)
 		kw_rx_error(s, rv, &seg);
 	kw_stage_free(s);
@@ -351,6 +354,7 @@ static void kw_rx_pass(struct kw_stream *s)
 		done = avail;
 	}
 	kw_rx_count(s, KW_CNT_RX_FPDUS, fpdus);
+	trace_kw_fpdu_received(s, fpdus, done);
 	if (done) {
 		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
 		kw_ack_delay(s, !begun && done == avail && s->rx.told != told);
@@ -403,6 +407,7 @@ void kw_rx_data_ready(struct sock *sk)
 {
 	struct kw_stream *s = sk->sk_user_data;
 
+	trace_sk_data_ready(sk);
 	if (!s)
 		return;
 	if (s->rx.need <= tcp_inq(sk) || s->rx.staged || !kw_rx_live(s) ||

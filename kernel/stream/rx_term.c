@@ -8,6 +8,7 @@
 #include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
+#include "trace.h"
 
 /* The outbound Read that has this MSN on queue 1, if it is still unanswered. */
 static const struct kw_orq_entry *kw_term_read(const struct kw_stream *s,
@@ -126,6 +127,7 @@ int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 	kw_counter_add(s->counters, KW_CNT_TERM_RECEIVED, 1);
 	if (good)
 		kw_term_read_out(s, (u64)seg->ddp.mo + seg->len);
+	trace_kw_terminate_received(s->ibdev, s->qpn, s->reason);
 	kw_stream_fail(s, KW_FAIL_FATAL, false);
 	return KW_RX_STOP;
 }

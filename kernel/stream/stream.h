@@ -131,6 +131,7 @@ struct kw_recv {
 /* Of these, and of what they are part of, stream/ alone knows the inside. */
 #include "stream/state.h"
 
+struct ib_device;
 struct kw_stream_ops;
 struct kw_zcopy;
 
@@ -155,6 +156,8 @@ enum kw_stream_state {
  * @una: first octet that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
+ * @ibdev: the device; for tracepoints alone
+ * @qpn: the queue pair's number, likewise
  * @pd: identity of the protection domain
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @mem_srcu: domain that keeps regions alive during a pass
@@ -162,11 +165,20 @@ enum kw_stream_state {
  * @p: what start-up settled
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: p.ord entries; head at @orq_head, @orq_len in use
- * @irq: p.ird entries, likewise
+ * @orq: outbound Read Requests: p.ord entries
+ * @orq_head: the oldest in @orq
+ * @orq_len: entries in use
+ * @irq: inbound ones: p.ird entries
+ * @irq_head: the oldest in @irq
+ * @irq_len: entries in use
+ * @rx: receive state
+ * @tx: transmit state
  * @cache: the region in use
  * @end_work: teardown
- * @save_data_ready: the socket's callbacks, to be put back
+ * @save_data_ready: the socket's own callback, to be put back
+ * @save_state_change: likewise
+ * @save_write_space: likewise
+ * @save_error_report: likewise
  */
 struct kw_stream {
 	const struct kw_stream_ops *ops;
@@ -180,6 +192,8 @@ struct kw_stream {
 	u32 una;
 	int status;
 	u32 reason;
+	const struct ib_device *ibdev;
+	u32 qpn;
 	const void *pd;
 	u32 access;
 	struct srcu_struct *mem_srcu;

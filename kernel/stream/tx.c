@@ -18,6 +18,7 @@
 #include "stream/priv.h"
 #include "stream/tx.h"
 #include "stream/zcopy.h"
+#include "trace.h"
 
 /*
  * What a page block must still have to be built in: room for the longest FPDU,
@@ -121,6 +122,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	*full = ch.full;
 	if (ch.fpdus)
 		kw_counter_add(s->counters, KW_CNT_TX_FPDUS, ch.fpdus);
+	trace_kw_fpdu_sent(s, ch.fpdus, ch.cut.off - tx->stream_off);
 
 	tx->out = start;
 	tx->out_len = ch.p - ch.start;
@@ -139,7 +141,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 /*
  * More to come may be promised to TCP only if it will come without waiting
  * for the peer: TCP holds the end of the queue back until then, and a peer
- * that sees no end delays its acknowledgement. So there has to be room for
+ * that sees no end delays its acknowledgment. So there has to be room for
  * another block like this one.
  */
 static bool kw_tx_has_room(const struct kw_stream *s)
@@ -224,7 +226,7 @@ static bool kw_tx_claim(struct kw_stream *s)
  * owns the socket. A process that owned it instead would be handed all that
  * arrives meanwhile when it lets go, and while it works that off TCP counts
  * the backlog as occupied buffer, closes the window, and has no occasion to
- * say so when it is open again: a stall until the delayed acknowledgement.
+ * say so when it is open again: a stall until the delayed acknowledgment.
  *
  * A context that may not wait only tries the lock, since its caller may hold
  * another stream's.
@@ -307,7 +309,7 @@ void kw_tx_work(struct work_struct *work)
  * kw_tx_write_space() - the socket's write_space callback
  * @sk: socket
  *
- * Context: called by TCP with the socket lock held when acknowledgements have
+ * Context: called by TCP with the socket lock held when acknowledgments have
  * made room, and by tcp_sendmsg_locked() itself.
  */
 void kw_tx_write_space(struct sock *sk)

@@ -12,6 +12,7 @@
 #include "stream/tx.h"
 #include "stream/tx_fpdu.h"
 #include "stream/zcopy.h"
+#include "trace.h"
 
 static_assert(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN <= KW_MULPDU_MIN,
 	      "kw_cut_payload() never divides a Terminate or a Read Request");
@@ -291,6 +292,7 @@ static void kw_msg_framed(struct kw_stream *s)
 	case KW_MSG_TERM:
 		s->tx.term_pending = false;
 		kw_counter_add(s->counters, KW_CNT_TERM_SENT, 1);
+		trace_kw_terminate_sent(s->ibdev, s->qpn, s->reason);
 		break;
 	}
 }

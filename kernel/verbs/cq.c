@@ -12,6 +12,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "compat.h"
+#include "trace.h"
 #include "verbs/ops.h"
 
 /* A process that keeps changing the word gets an event that it need not get. */
@@ -91,6 +92,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 		schedule_work(&cq->overflow_work);
 		goto out;
 	}
+	trace_kw_completion(cq, cqe);
 	slot = kw_ring_at(&cq->ring, cq->producer);
 	memcpy(&slot->cqe, cqe, sizeof(*cqe));
 	if (!kw_cq_user(cq))

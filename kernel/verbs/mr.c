@@ -14,6 +14,7 @@
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
+#include "trace.h"
 #include "verbs/ops.h"
 
 #define KW_STAG_KEY_BITS	8
@@ -86,6 +87,8 @@ static struct ib_mr *kw_mr_publish(struct kw_device *dev, struct kw_mr *mr)
 		kw_mr_free(dev, mr);
 		return ERR_PTR(rv);
 	}
+	if (mr->mem.valid)
+		trace_kw_mr_registered(&dev->ib, &mr->mem);
 	return &mr->ib;
 }
 
@@ -243,6 +246,7 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct kw_device *dev = kw_dev(ibmr->device);
 	struct kw_mr *mr = kw_mr(ibmr);
 
+	trace_kw_mr_deregistered(ibmr->device, mr->mem.stag);
 	WRITE_ONCE(mr->mem.valid, false);
 	if (pd->local == &mr->mem)
 		WRITE_ONCE(pd->local, NULL);
@@ -374,6 +378,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 	mem->len = ibmr->length;
 	mem->access = access;
 	WRITE_ONCE(mem->stag, key);
+	trace_kw_mr_registered(pd->ib.device, mem);
 	/* Pairs with kw_mem_lookup(): whoever sees it valid sees all of it. */
 	smp_store_release(&mem->valid, true);
 	return 0;
@@ -435,5 +440,6 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
 		kw_mem_quiesce(mem);
 	srcu_read_unlock(&dev->mem_srcu, key);
+	trace_kw_mr_invalidated(&dev->ib, stag, remote, rv);
 	return rv;
 }

@@ -9,6 +9,7 @@
 #include <linux/vmalloc.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "trace.h"
 #include "verbs/qp.h"
 
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -147,6 +148,8 @@ void kw_iw_rem_ref(struct ib_qp *ibqp)
  */
 void kw_qp_set_state(struct kw_qp *qp, u8 state)
 {
+	if (state != qp->state)
+		trace_kw_qp_state(qp, state);
 	WRITE_ONCE(qp->state, state);
 	WRITE_ONCE(kw_ctrl(&qp->sq)->state, state);
 	WRITE_ONCE(kw_ctrl(&qp->rq)->state, state);
@@ -654,6 +657,8 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 	qp->cm = *link;
 	qp->max_ord = params->ord;
 	qp->max_ird = params->ird;
+	qp->stream.ibdev = qp->ib.device;
+	qp->stream.qpn = qp->ib.qp_num;
 	qp->stream.pd = qp->ib.pd;
 	qp->stream.access = qp->access;
 	rv = kw_stream_start(&qp->stream, sock, &p);

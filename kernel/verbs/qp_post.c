@@ -2,6 +2,7 @@
 /*
  * Posting work: user space's doorbells, and kernel consumers' work requests.
  */
+#include "trace.h"
 #include "verbs/qp.h"
 
 /* Set the stream going, if there is one that will look at the queues. */
@@ -29,6 +30,7 @@ static void kw_qp_flush_posted(struct kw_qp *qp)
 
 static int kw_send_doorbell(struct kw_qp *qp)
 {
+	trace_kw_doorbell(qp, READ_ONCE(kw_ctrl(&qp->sq)->producer));
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RESET:
 	case KIWARP_QPS_INIT:

@@ -130,6 +130,7 @@ struct kw_pd {
 
 /**
  * struct kw_mr - memory region
+ * @ib: the RDMA core's part
  * @mem: what the data path sees
  * @umem: pinned pages of a process, or NULL
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
@@ -202,13 +203,17 @@ static inline struct kw_ring kw_ring_in(const struct kw_area *a, size_t off,
 
 /**
  * struct kw_cq - completion queue
+ * @ib: the RDMA core's part
  * @id: number, for user space
  * @lock: producers; kernel consumers' polling and arming too
+ * @area: memory of @ring
+ * @ring: the entries
  * @producer: next index to write; the ring's own copy is never read back
  * @consumer: kernel consumers' next index to poll; of user space's, what was
  *	last read from the ring
  * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
  * @overflow: set once an entry was lost; the queue is dead from then on
+ * @overflow_work: raises the event and fails the queue pairs
  * @notify_work: calls a kernel consumer's own completion handler
  * @unread: user space: the events that it has not read; NULL if it wants none
  * @event_lock: user space: raising an event, and all that follows
@@ -276,6 +281,7 @@ struct kw_sq_track {
 /**
  * struct kw_cm_link - how a queue pair tells its connection manager
  * @closed: the stream is over; status 0 or -errno. Called once, process context
+ * @ctx: for @closed
  */
 struct kw_cm_link {
 	void (*closed)(void *ctx, int status);
@@ -286,23 +292,48 @@ struct kw_ep;
 
 /**
  * struct kw_qp - RC queue pair
+ * @ib: the RDMA core's part
+ * @dev: the device
+ * @ref: one for the verbs object, one for each other user
+ * @freed: completed with the last reference, while destroy_qp waits
  * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
  *	not asked for yet
  * @owner: the process that created it; NULL for a kernel consumer's
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
- * @sq_next: next SQE to take off the ring
- * @sq_done: oldest SQE not yet completed
- * @sq_end: with @closing: where the SQEs end that are still sent
- * @sq_track: sq_entries of them, by index & mask
- * @recv_sge: room for the SGEs of one receive: kw_recv.sge
- * @rq_next: next RQE to take off the ring
- * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ * @user: of user space
+ * @sq_sig_all: every send work request gets a completion
  * @connecting: a stream is being prepared
  * @connected: a stream holds a reference and has a socket
  * @closing: graceful teardown has begun
  * @idle: no stream works on the queues: whoever needs to may flush them
  * @waiter: the endpoint whose start-up is under way for the queue pair
+ * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ * @scq: where send completions go
+ * @rcq: where receive completions go
+ * @area: memory of both rings, the receive ring behind
+ * @sq: send ring
+ * @rq: receive ring
+ * @sq_next: next SQE to take off the ring
+ * @sq_done: oldest SQE not yet completed
+ * @sq_end: with @closing: where the SQEs end that are still sent
+ * @sq_post: kernel consumers' producer
+ * @sq_track: sq_entries of them, by index & mask
+ * @recv_sge: room for the SGEs of one receive: kw_recv.sge
+ * @rq_next: next RQE to take off the ring
+ * @rq_done: oldest RQE not yet completed
+ * @rq_post: kernel consumers' producer
+ * @sq_post_lock: @sq_post
+ * @rq_post_lock: @rq_post
+ * @cap: as granted
+ * @max_ird: asked for by modify_qp; 0: the device's limit
+ * @max_ord: likewise
+ * @scq_dirty: entries posted to @scq since the last notification
+ * @rcq_dirty: likewise to @rcq
+ * @scq_solicited: one of them raises solicited events
+ * @rcq_solicited: likewise
+ * @cm: how to tell the connection manager that it is over
+ * @stream: the connection in FPDU mode
  */
 struct kw_qp {
 	struct ib_qp ib;
@@ -310,8 +341,8 @@ struct kw_qp {
 	struct kref ref;
 	atomic_t handed_over;
 	struct pid *owner;
-	struct completion *freed;	/* of destroy_qp, when it waits */
-	spinlock_t lock;		/* state; the queues when idle */
+	struct completion *freed;
+	spinlock_t lock;		/* see above */
 	u8 state;
 	bool user;
 	bool sq_sig_all;
@@ -324,23 +355,23 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
-	struct kw_area area;		/* both rings, the receive ring behind */
+	struct kw_area area;
 	struct kw_ring sq;
 	struct kw_ring rq;
 	u32 sq_next;
 	u32 sq_done;
 	u32 sq_end;
-	u32 sq_post;			/* kernel consumers' producer */
+	u32 sq_post;
 	struct kw_sq_track *sq_track;
 	struct kiwarp_sge *recv_sge;
 	u32 rq_next;
 	u32 rq_done;
-	u32 rq_post;			/* kernel consumers' producer */
-	spinlock_t sq_post_lock;	/* sq_post */
-	spinlock_t rq_post_lock;	/* rq_post */
-	struct ib_qp_cap cap;		/* as granted */
-	u32 max_ird, max_ord;		/* asked for by modify_qp; 0: device's limit */
-	bool scq_dirty, rcq_dirty;	/* entries posted since the last notification */
+	u32 rq_post;
+	spinlock_t sq_post_lock;	/* see above */
+	spinlock_t rq_post_lock;	/* see above */
+	struct ib_qp_cap cap;
+	u32 max_ird, max_ord;
+	bool scq_dirty, rcq_dirty;
 	bool scq_solicited, rcq_solicited;
 
 	struct kw_cm_link cm;

@@ -5,10 +5,10 @@
 # below that scripts/bench has written. What a measurement printed is in $OUT/run/INDEX; a line
 # "done INDEX EXIT-CODE MILLISECONDS" tells of its end, "missing INDEX REASON" that there is none,
 # "finished" of the end of all, "gave up" that the rest needs another machine.
-# shellcheck source=../vm/lib.sh
-. "$(dirname "$0")/../vm/lib.sh"
-# shellcheck source=../vm/nvme.sh
-. "$(dirname "$0")/../vm/nvme.sh"
+# shellcheck source=../vm/lib/lib.sh
+. "$(dirname "$0")/../vm/lib/lib.sh"
+# shellcheck source=../vm/lib/nvme.sh
+. "$(dirname "$0")/../vm/lib/nvme.sh"
 
 PATIENCE=${BENCH_PATIENCE:-120}
 export DISK=/dev/nullb0

@@ -716,7 +716,6 @@ def _(s):
 def _(env):
     scene = Scene(env, "responder")
     scene.peer.cut = "whole"
-    area = env.area("target")
     env.subject.fill("target", 0, PAYLOAD)
     reads = [scene.read(msn=n, size=8) for n in range(1, 6)]
     scene.peer.send(*reads)

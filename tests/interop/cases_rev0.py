@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """MPA revision 0: Start Keys, and the private data that may go before them in streaming mode."""
-import wire
 import peer as peers
 from cases_good import both_ways, pattern
 from cases_start import gone, unheard

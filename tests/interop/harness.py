@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""What the cases share: connections in both roles, the end of a connection, counters, TAP."""
+"""What the cases share: connections in both roles, the end of a connection, counters."""
 import contextlib
 import time
-import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -48,7 +47,7 @@ class Link:
     name: str
     peer: peers.Peer
     kiwarp: str  # "responder" or "initiator": who Kiwarp is
-    frame: wire.StartFrame = None  # what Kiwarp sent in start-up
+    frame: wire.StartFrame | None = None  # what Kiwarp sent in start-up
     open: bool = True
     receives: list = field(default_factory=list)
 
@@ -402,7 +401,7 @@ class Env:
     def _counters_moved(self, before):
         """Just what the case said, within the time that teardown may take."""
         want = {k: n for k, n in self.moved.items() if n}
-        end = time.monotonic() + 10
+        end = time.monotonic() + peers.PATIENCE
         while True:
             now = self.device.counters()
             got = {k: now[k] - before[k] for k in now if now[k] != before[k]}
@@ -424,28 +423,7 @@ class Env:
                 self.subject.do("forget", link.name)
         self.links = []
         # A request that nobody asked for would be the next case's.
-        while (late := self.subject.request("late", 0)) is not None:
+        while self.subject.request("late", 0) is not None:
             self.subject.do("forget", "late")
         for name in self.subject.touched():
             self.subject.erase(name)
-
-
-def run_cases(env, cases):
-    """TAP for all of them; the number that failed."""
-    failed = 0
-    for number, (name, function) in enumerate(cases, 1):
-        start = time.monotonic()
-        try:
-            env.run(function)
-            print(f"ok {number} - {name}")
-        except (CheckFailed, wire.FramingError, peers.Closed, peers.Reset, peers.Silent) as failure:
-            failed += 1
-            print(f"not ok {number} - {name} ({type(failure).__name__}: {failure})")
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print(f"# {line}")
-        print(f"# {name}: {time.monotonic() - start:.2f} s", flush=True)
-    print(f"1..{len(cases)}")
-    return failed

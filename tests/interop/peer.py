@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """A peer over a plain TCP socket: start-up, FPDUs, and every way to cut the octets."""
+import fcntl
 import itertools
 import random
 import socket
+import struct
+import termios
 import time
 
 import wire
 
 PATIENCE = 40.0
+TCP_ESTABLISHED = 1
 # Every connection has a port here that no other had: of two with the same ports Wireshark mixes up
 # what it knows. They are below those that the kernel gives away.
 ports = itertools.count(20000)
@@ -97,6 +101,15 @@ class Peer:
             if not more:
                 raise Closed
             octets += more
+        return octets
+
+    def state(self):
+        """TCP's, by its number."""
+        return self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+
+    def unacknowledged(self):
+        """How many octets the other side has not acknowledged."""
+        (octets,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))
         return octets
 
     def fin(self):

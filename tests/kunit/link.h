@@ -44,16 +44,34 @@ struct kt_wqe_done {
 
 /**
  * struct kt_link - a stream under test
+ * @test: the test
  * @s: the stream
  * @peer: the far end's socket
  * @peer_off: octets that it has read as FPDUs, markers included
- * @ended: the stream has called kw_stream_ops.ended
- * @nr_recv: receives posted; @next_recv: taken
- * @nr_wqe: send queue entries posted; @next_wqe: taken
+ * @srcu: the domain that protects @mem
+ * @counters: the stream's
+ * @ended: the stream's owner was told the end
+ * @started: the stream runs, or ran
+ * @failed: the owner was told of a failure, for the reason @why
+ * @closing: the owner was told that the end has begun
+ * @why: see @failed
+ * @mem: the regions
+ * @ext: their extents
+ * @octets: their memory
+ * @recv: receives posted, @nr_recv of them
+ * @recv_sge: their buffers
+ * @nr_recv: see @recv
+ * @next_recv: the next to be taken
+ * @wqe: send queue entries posted, @nr_wqe of them
+ * @nr_wqe: see @wqe
+ * @next_wqe: the next to be taken
  * @done: results of receives, @nr_done of them
+ * @nr_done: see @done
  * @wdone: results of send queue entries, @nr_wdone of them
+ * @nr_wdone: see @wdone
  * @lookups: of regions, that will find them; ever so many at first
- * @nr_lent: entries lent to TCP; @nr_back: of which it has let go
+ * @nr_lent: entries lent to TCP
+ * @nr_back: of which it has let go
  */
 struct kt_link {
 	struct kunit *test;
@@ -116,6 +134,7 @@ u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off);
 /**
  * struct kt_octets - a stream of FPDUs being written
  * @p: room for @size octets
+ * @size: see @p
  * @len: written so far
  * @markers: with markers, as from a stream's first octet
  */

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-#include "wire/check.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "octets.h"
+#include "wire/check.h"
 #include "wire/term.h"
 
 namespace kiwarp::test {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-#include "wire/check.h"
-
 #include <gtest/gtest.h>
 
 #include "octets.h"
+#include "wire/check.h"
 #include "wire/term.h"
 
 namespace kiwarp::test {

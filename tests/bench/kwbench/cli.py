@@ -202,7 +202,7 @@ def run(args: argparse.Namespace) -> int:
         todo = [job for job in jobs(rows, name, mtus, variants, rounds, factor)
                 if job.round >= results.samples(name, job.row.name, job.mtu, job.variant)]
         if todo:
-            bench = NativeBench(BUILD) if native else CostBench(BUILD)
+            bench: NativeBench | CostBench = NativeBench(BUILD) if native else CostBench(BUILD)
             well = measure(bench, todo, results, {}, OUT / kind, save_so_far) and well
     if not results.results:
         raise Failed("no row matches (--list shows them)")

@@ -102,7 +102,8 @@ def place(chain: list[str]) -> tuple[str, str]:
 
 def samples(text: Iterable[str]) -> Iterator[tuple[int, float, str, list[str]]]:
     """perf script's events: thread, time, name, call chain."""
-    head, chain = None, []
+    head = None
+    chain: list[str] = []
     for line in text:
         if not line.strip():
             continue
@@ -151,7 +152,8 @@ def boot(out: Path, runs: list[Run], module: Build) -> None:
         f"{i} {r.connections} {r.size} {int(r.pinned)}\n" for i, r in enumerate(runs)))
     guest = subprocess.Popen(
         [TOP / "scripts/guest", "--quiet", "--smp", str(runs[0].cpus), "--timeout", "1800", "--mem", "3072",
-         "--env", f"KIWARP_KO={module.module}", "--out", out, TOP / "tests/bench/contention.sh"], stdout=subprocess.PIPE, text=True)
+         "--env", f"KIWARP_KO={module.module}", "--out", out, TOP / "tests/bench/contention.sh"],
+        stdout=subprocess.PIPE, text=True)
     assert guest.stdout
     finished = False
     with guest:
@@ -188,7 +190,7 @@ def kinds_table(runs: list[Run]) -> list[str]:
 def sites_table(runs: list[Run], limit: int = SITES) -> list[str]:
     """Where most was waited, all runs together."""
     count: Counter[tuple[str, str]] = Counter()
-    seconds: Counter[tuple[str, str]] = Counter()
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for w in (w for r in runs for w in r.waits):
         count[w.kind, w.site] += 1
         seconds[w.kind, w.site] += w.seconds
@@ -196,7 +198,7 @@ def sites_table(runs: list[Run], limit: int = SITES) -> list[str]:
     return ["| lock of | taken in < by | waits | total, ms | mean, us | % of CPU time |",
             "|---|---|---:|---:|---:|---:|"] + [
         f"| {key[0]} | `{key[1]}` | {count[key]} | {1e3 * total:.1f} | {1e6 * total / count[key]:.0f} "
-        f"| {100 * total / time:.3f} |" for key, total in seconds.most_common(limit)]
+        f"| {100 * total / time:.3f} |" for key, total in sorted(seconds.items(), key=lambda item: -item[1])[:limit]]
 
 
 def kiwarps(runs: list[Run]) -> list[str]:

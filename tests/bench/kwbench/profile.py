@@ -237,8 +237,8 @@ def measure(rows: list[Row], variants: list[str], mtu: int, build: Path) -> list
             say(f"{job.row.name}, {job.variant}: left out: perf saw nothing of the transfer")
     if not any(taken.values()):
         raise Failed("perf saw nothing of any transfer")
-    return [Profile(j.row, j.mtu, j.variant, costs[j.row.name, j.variant].value,
-                    operation(j.row, j.tool, costs[j.row.name, j.variant].value), taken[j])
+    values = {j: costs[j.row.name, j.variant].value or 0.0 for j in jobs}
+    return [Profile(j.row, j.mtu, j.variant, values[j], operation(j.row, j.tool, values[j]), taken[j])
             for j in jobs if taken[j]]
 
 

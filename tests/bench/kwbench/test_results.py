@@ -349,5 +349,6 @@ class Contention(unittest.TestCase):
         run = contention.Run(4, 1, 64, True, 2.0, waits=[contention.Wait("x", "Kiwarp", 0.4)])
         self.assertAlmostEqual(run.share(run.waits), 5.0)
 
+
 if __name__ == "__main__":
     unittest.main()

@@ -64,7 +64,7 @@ class Perftest:
     column: int  # of its table: 3 is the average in MiB/s, 5 of latency tests in microseconds
 
     def scaled(self, factor: float) -> Perftest:
-        # An odd number; see tests/vm/30-perftest.sh.
+        # An odd number; see tests/vm/suites/30-perftest.sh.
         return replace(self, count=max(5, round(self.count * factor)) | 1)
 
     def client(self) -> Client:

@@ -30,6 +30,14 @@ extern "C" {
 void shim_broken(const char *file, int line, const char *what);
 #define SHIM_CHECK(c) ((c) ? (void)0 : shim_broken(__FILE__, __LINE__, #c))
 
+/* Tracepoints: none of the kernel's, and none of trace.h */
+
+#define trace_sk_data_ready(sk) do { } while (0)
+#define trace_kw_fpdu_received(s, fpdus, bytes) do { } while (0)
+#define trace_kw_fpdu_sent(s, fpdus, bytes) do { } while (0)
+#define trace_kw_terminate_received(ibdev, qpn, code) do { } while (0)
+#define trace_kw_terminate_sent(ibdev, qpn, code) do { } while (0)
+
 /* Language */
 
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))

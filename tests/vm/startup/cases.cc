@@ -197,12 +197,15 @@ void Suite::readyToReceive() {
   wire("the responder names its own, and is told why that is the end",
        "rep frame.* A=1 send=0 write=1 read=0.*req first op=7 error=2007 crc=good");
   fact("the Terminate is counted on both sides", [&] {
-    if (client_.count("terminates_sent") != sent + 1) fail("not where it was sent");
     const Deadline deadline(kLimit);
-    while (server_.count("terminates_received") != received + 1) {
-      if (deadline.passed()) fail("not where it was received");
-      std::this_thread::sleep_for(milliseconds(10));
-    }
+    const auto counted = [&](const Device& device, const char* counter, uint64_t want) {
+      while (device.count(counter) != want) {
+        if (deadline.passed()) fail("%s of %s", counter, device.name().c_str());
+        std::this_thread::sleep_for(milliseconds(10));
+      }
+    };
+    counted(client_, "terminates_sent", sent + 1);
+    counted(server_, "terminates_received", received + 1);
   });
 
   client_.put("p2p", "0");

@@ -1,0 +1,343 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# What the functional suites share. A suite is a script that scripts/guest runs in a guest of
+# its own; it sources this file, states facts with check and its like, and ends with "finish".
+# Output is TAP: one "ok"/"not ok" line for each fact, the plan at the end.
+#
+# DEV_TYPE=siw runs a suite on siw (SIW_KO names the module) where siw can do what it asks.
+set -uo pipefail
+
+DEV_TYPE=${DEV_TYPE:-kiwarp}
+OUT=${OUT:-/run/kiwarp}
+# A guest whose kernel is not Debian's has the module elsewhere.
+KIWARP_KO=${KIWARP_KO:-$TOP/build/kiwarp.ko}
+LOGS=$OUT/logs
+# One command may take this long in an emulated machine before it counts as hung.
+PATIENCE=${PATIENCE:-90}
+mkdir -p "$LOGS"
+
+passed=0 failed=0 logs=0
+declare -A jobs=()
+
+note() { printf '# %s\n' "$*"; }
+
+ok() {
+	passed=$((passed + 1))
+	printf 'ok %d - %s\n' $((passed + failed)) "$1"
+}
+
+# not_ok WHAT [LOG]: with the end of LOG, so that the reason stands beside the failure.
+not_ok() {
+	failed=$((failed + 1))
+	printf 'not ok %d - %s\n' $((passed + failed)) "$1"
+	[ -z "${2:-}" ] || tail -n "${3:-25}" "$2" | cut -c1-300 | sed 's/^/#   /'
+}
+
+die() {
+	note "cannot go on: $*"
+	exit 1
+}
+
+new_log() {
+	local name=${1//[^A-Za-z0-9.,=+_-]/_}
+	logs=$((logs + 1))
+	log=$(printf '%s/%03d-%s' "$LOGS" "$logs" "${name:0:80}")
+}
+
+# check WHAT COMMAND...: the command succeeds, in time.
+check() {
+	local what=$1 rc
+	shift
+	new_log "$what"
+	run_logged "$@"
+	rc=$?
+	if [ $rc = 0 ]; then
+		ok "$what"
+	else
+		not_ok "$what (exit code $rc: $*)" "$log"
+		return 1
+	fi
+}
+
+# check_fails WHAT PATTERN COMMAND...: the command fails by itself, and says why.
+check_fails() {
+	local what=$1 pattern=$2 rc
+	shift 2
+	new_log "$what"
+	run_logged "$@"
+	rc=$?
+	if [ $rc != 0 ] && [ $rc -lt 124 ] && grep -qE -- "$pattern" "$log"; then
+		ok "$what"
+	else
+		not_ok "$what (exit code $rc, wanted failure saying /$pattern/: $*)" "$log"
+		return 1
+	fi
+}
+
+# check_says WHAT PATTERN COMMAND...: the command succeeds and its output matches.
+check_says() {
+	local what=$1 pattern=$2 rc
+	shift 2
+	new_log "$what"
+	run_logged "$@"
+	rc=$?
+	if [ $rc = 0 ] && grep -qE -- "$pattern" "$log"; then
+		ok "$what"
+	else
+		not_ok "$what (exit code $rc, wanted /$pattern/: $*)" "$log"
+		return 1
+	fi
+}
+
+# Functions run as they are; programs run under a time limit.
+run_logged() {
+	if [ "$(type -t "$1")" = function ]; then
+		"$@" >"$log" 2>&1
+	else
+		timeout -k 5 "$PATIENCE" "$@" >"$log" 2>&1 </dev/null
+	fi
+}
+
+# until_true SECONDS COMMAND...: wait for a state that must come, looking often. What takes an idle
+# machine so many seconds at most, one that does much else takes several times as long.
+until_true() {
+	local end=$((SECONDS + 6 * $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.05
+	done
+}
+
+# listening NS PORT: somebody listens there. NS is a namespace's name, or - for the first one.
+listening() {
+	in_ns "$1" ss -Hltn "sport = :$2" | grep -q .
+}
+
+wait_listen() {
+	until_true 30 listening "$1" "$2"
+}
+
+# wait_server JOB NS PORT: the same, but a server that has ended already is not waited for.
+wait_server() {
+	until_true 30 listening_or_gone "${jobs[$1]}" "$2" "$3" && listening "$2" "$3"
+}
+
+listening_or_gone() { listening "$2" "$3" || gone "$1"; }
+
+in_ns() {
+	local ns=$1
+	shift
+	if [ "$ns" = - ]; then
+		"$@"
+	else
+		ip netns exec "$ns" "$@"
+	fi
+}
+
+# start NAME NS COMMAND...: run in the background, for LIMIT seconds at most; its output goes to
+# a log of its own, line by line: who is killed must have said how far it came.
+start() {
+	local name=$1 ns=$2
+	shift 2
+	new_log "$name"
+	server_log=$log
+	in_ns "$ns" timeout -k 5 "${LIMIT:-$((PATIENCE * 2))}" stdbuf -oL "$@" \
+		>"$log" 2>&1 </dev/null &
+	jobs[$name]=$!
+}
+
+# await NAME: the background command's exit code.
+await() {
+	local pid=${jobs[$1]}
+	unset 'jobs[$1]'
+	wait "$pid"
+}
+
+# stop NAME: for servers that do not end by themselves.
+stop() {
+	local pid=${jobs[$1]}
+	unset 'jobs[$1]'
+	pkill -P "$pid" 2>/dev/null
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+	return 0
+}
+
+# pair WHAT PORT SERVER_NS CLIENT_NS SERVER... -- CLIENT...: a server and a client of the same
+# run; both must end well.
+pair() {
+	pair_run "$@"
+	pair_judge "$1"
+}
+
+# pair_run, as pair: the run alone. Sets log, slog and what pair_judge is to say; succeeds if both
+# ended well.
+pair_run() {
+	local what=$1 port=$2 server_ns=$3 client_ns=$4 server=()
+	shift 4
+	while [ "$1" != -- ]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	pair_client=$* pair_rc=0 pair_src=0
+	start "$what, server" "$server_ns" "${server[@]}"
+	slog=$server_log
+	new_log "$what, client"
+	if wait_server "$what, server" "$server_ns" "$port"; then
+		in_ns "$client_ns" timeout -k 5 "$PATIENCE" stdbuf -oL "$@" >"$log" 2>&1 </dev/null ||
+			pair_rc=$?
+	else
+		echo "the server does not listen on port $port" >"$log"
+		pair_rc=255
+	fi
+	if [ $pair_rc = 0 ] && until_true 20 gone "${jobs["$what, server"]}"; then
+		await "$what, server" || pair_src=$?
+	else
+		stop "$what, server"
+		pair_src=hung
+	fi
+	[ $pair_rc = 0 ] && [ $pair_src = 0 ]
+}
+
+pair_judge() { # WHAT
+	if [ "$pair_rc" = 0 ] && [ "$pair_src" = 0 ]; then
+		ok "$1"
+	else
+		not_ok "$1 (client's exit code $pair_rc, server's $pair_src: $pair_client)" "$log" 12
+		tail -n 12 "$slog" | sed 's/^/#   server: /'
+		return 1
+	fi
+}
+
+# pair_perftest WHAT SERVER_NS CLIENT_NS ADDRESS PROGRAM ARG...: a pair of perftest's, which are to
+# use rdma_cm, on the port after $port.
+#
+# With -R they connect twice, and between the two the server does not listen. A client that is
+# faster than it is refused (siw says so at once, Kiwarp by an event) and, other than the first time,
+# does not try again but crashes. It gets another try of ours; any other failure does not. The kernel
+# is not to report the crash, which would fail the run: of this pair both exit codes are judged.
+pair_perftest() {
+	local what=$1 server_ns=$2 client_ns=$3 address=$4 try
+	shift 4
+	echo 0 >/proc/sys/debug/exception-trace
+	for try in 1 2 3 4 5; do
+		port=$((port + 1))
+		pair_run "$what" $port "$server_ns" "$client_ns" "$@" -R -F -p $port -- \
+			"$@" -R -F -p $port "$address" && break
+		grep -qE 'RDMA_CM_EVENT_REJECTED; error: -111|^ERRNO: Connection refused' "$log" ||
+			break
+		note "$what: try $try: perftest's client came before its server listened again"
+	done
+	echo 1 >/proc/sys/debug/exception-trace
+	pair_judge "$what"
+}
+
+# absorb PREFIX COMMAND...: a program that prints TAP itself; its facts become this suite's.
+absorb() {
+	local prefix=$1 line rc
+	shift
+	new_log "$prefix"
+	timeout -k 5 $((PATIENCE * 4)) "$@" 2>&1 </dev/null | tee "$log" |
+		"$TOP/scripts/tap" --facts >"$log.facts"
+	rc=${PIPESTATUS[0]}
+	while IFS= read -r line; do
+		case $line in
+		+*) ok "$prefix: ${line#+}" ;;
+		-*) not_ok "$prefix: ${line#-}" ;;
+		'#'*) note "${line#'#'}" ;;
+		esac
+	done <"$log.facts"
+	if [ "$rc" -gt 1 ] || ! grep -q '^[+-]' "$log.facts"; then
+		not_ok "$prefix ends well (exit code $rc: $*)" "$log"
+	fi
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+load_modules() {
+	modprobe -a ib_uverbs rdma_ucm iw_cm || die "modprobe"
+	case $DEV_TYPE in
+	kiwarp) load_kiwarp ;;
+	siw) load_siw ;;
+	esac
+}
+
+# KIWARP_PARAMS: other defaults of settings, for the whole suite.
+load_kiwarp() {
+	# shellcheck disable=SC2086
+	load_file "$KIWARP_KO" ${KIWARP_PARAMS:-}
+	use_provider
+}
+
+load_siw() { load_file "$SIW_KO"; }
+
+# load_file FILE [PARAMETER]...: insmod, after the modules that it leans on.
+load_file() {
+	local needs
+	IFS=, read -ra needs < <(modinfo -F depends "$1")
+	# A kernel that has all of them built in leaves none to name.
+	[ ${#needs[@]} = 0 ] || modprobe -a "${needs[@]}" || die "modprobe ${needs[*]}"
+	insmod "$@" || die "insmod $*"
+}
+
+use_provider() { export RDMAV_DRIVERS=$TOP/build/libkiwarp; }
+
+# Two namespaces a and b, joined by va and vb. rdma_cm tells interfaces by number across
+# namespaces, so the numbers differ.
+make_net() {
+	local mtu=${1:-1500}
+	ip netns add a || die "ip netns"
+	ip netns add b || die "ip netns"
+	ip link add va index 101 mtu "$mtu" netns a type veth \
+		peer name vb index 102 mtu "$mtu" netns b || die "veth"
+	ip -n a addr add 10.1.0.1/24 dev va
+	ip -n b addr add 10.1.0.2/24 dev vb
+	ip -n a addr add fd01::1/64 dev va nodad
+	ip -n b addr add fd01::2/64 dev vb nodad
+	local ns
+	for ns in a b; do
+		ip -n $ns link set lo up
+		ip -n $ns link set v$ns up
+	done
+}
+
+# link_add NAME NS NETDEV [TYPE]
+link_add() {
+	in_ns "$2" rdma link add "$1" type "${4:-$DEV_TYPE}" netdev "$3"
+}
+
+# The usual set-up: module, namespaces, devices da and db.
+setup_pair() {
+	load_modules
+	add_pair "$@"
+}
+
+add_pair() {
+	make_net "${1:-1500}"
+	link_add da a va || die "rdma link add da"
+	link_add db b vb || die "rdma link add db"
+	until_true 10 active da || die "port of da is not active"
+	until_true 10 active db || die "port of db is not active"
+}
+
+active() { rdma link show "$1/1" | grep -q 'state ACTIVE'; }
+
+# Unload what was loaded: a module that cannot go, or leaves something, is a failure.
+teardown_pair() {
+	local module=${1:-$DEV_TYPE}
+	check "rmmod $module with no user" rmmod "$module"
+	check "no device is left" no_devices
+}
+
+no_devices() { [ -z "$(ls /sys/class/infiniband)" ]; }
+
+finish() {
+	local name
+	for name in "${!jobs[@]}"; do stop "$name"; done
+	printf '1..%d\n# %d passed, %d failed\n' $((passed + failed)) $passed $failed
+	[ $failed = 0 ] && [ $passed -gt 0 ]
+	exit
+}

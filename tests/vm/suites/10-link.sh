@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
+#
+# Devices over every kind of interface; what is refused, and how; how a port follows its
+# interface; unloading.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+
+has_netdev() { rdma link show "$1/1" | grep -qE "netdev $2( |$)"; }
+state_is() { rdma link show "$1/1" | grep -q "state $2 "; }
+no_device() { ! rdma link show | grep -q "link $1/"; }
+rate_of() { cat "/sys/class/infiniband/$1/ports/1/rate"; }
+first_gid() { cat "/sys/class/infiniband/$1/ports/1/gids/0"; }
+
+gid_is_set() { first_gid "$1" | grep -q '[1-9a-f]'; }
+
+# one_kind KIND NETDEV ADDRESS: a device over an interface that is up, used by its own address.
+one_kind() {
+	local kind=$1 netdev=$2 addr=$3
+	check "add over $kind" link_add k0 - "$netdev" || return
+	check "$kind: the port is active" until_true 5 state_is k0 ACTIVE
+	check "$kind: the link shows its interface" has_netdev k0 "$netdev"
+	check "$kind: the GID is not zero" gid_is_set k0
+	check_says "$kind: ibv_devinfo finds it" 'transport:[[:space:]]+iWARP' ibv_devinfo -d k0
+	if [ "$kind" != lo ] || [ "$DEV_TYPE" = kiwarp ]; then
+		pair "$kind: rping to its own address" 7174 - - \
+			rping -s -a "$addr" -C 2 -- rping -c -a "$addr" -C 2
+	fi
+	check "$kind: delete" rdma link delete k0
+	check "$kind: nothing is left" no_device k0
+}
+
+make_kinds() {
+	modprobe -a virtio_net dummy bonding bridge 8021q veth 2>/dev/null
+	until_true 10 test -e /sys/class/net/eth0 || die "no eth0"
+	ip link set eth0 up
+	ip addr add 10.2.0.1/24 dev eth0
+	ip link add link eth0 name eth0.7 type vlan id 7
+	ip addr add 10.2.1.1/24 dev eth0.7
+	ip link add dum0 type dummy
+	ip addr add 10.2.2.1/24 dev dum0
+	ip link add slave0 type dummy
+	ip link add bond0 type bond mode active-backup miimon 100
+	ip link set slave0 master bond0
+	ip addr add 10.2.3.1/24 dev bond0
+	ip link add br0 type bridge
+	ip link add port0 type dummy
+	ip link set port0 master br0
+	ip addr add 10.2.4.1/24 dev br0
+	ip link add ve0 type veth peer name ve1
+	ip addr add 10.2.5.1/24 dev ve0
+	local i
+	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1; do ip link set $i up; done
+}
+
+kinds() {
+	one_kind Ethernet eth0 10.2.0.1
+	one_kind VLAN eth0.7 10.2.1.1
+	one_kind dummy dum0 10.2.2.1
+	one_kind bond bond0 10.2.3.1
+	one_kind bridge br0 10.2.4.1
+	one_kind veth ve0 10.2.5.1
+	one_kind lo lo 127.0.0.1
+}
+
+refusals() {
+	check "a device over dum0" link_add k0 - dum0
+	check_fails "a second device over the same interface" 'File exists' link_add k1 - dum0
+	check_fails "the same name again" 'File exists|Too many open files' link_add k0 - br0
+	check_fails "a missing interface" 'No such device' link_add k1 - nothere
+	check_fails "a pattern for a name" 'Invalid argument' link_add 'k%d' - br0
+	check_fails "an empty name" 'Invalid argument' link_add '' - br0
+	check_fails "a name of 70 characters" 'policy validation' \
+		link_add "$(printf 'n%.0s' {1..70})" - br0
+	check_fails "deleting what is not there" 'No such device|Wrong device name' \
+		rdma link delete k9
+	check "the first device is undisturbed" state_is k0 ACTIVE
+	check "delete it" rdma link delete k0
+}
+
+# Events of a port, as a program sees them.
+watch_events() {
+	new_log asyncwatch
+	timeout 60 stdbuf -oL ibv_asyncwatch -d k0 >"$log" 2>&1 &
+	watcher=$! events=$log
+	until_true 10 grep -q 'async event FD' "$events"
+}
+
+said() { [ "$(grep -c "$1" "$events")" -ge "$2" ]; }
+
+port_follows() {
+	check "a device over ve0" link_add k0 - ve0
+	until_true 5 state_is k0 ACTIVE
+	watch_events || not_ok "ibv_asyncwatch starts" "$log"
+	ip link set ve0 down
+	check "interface down: port down" until_true 5 state_is k0 DOWN
+	check "interface down: IBV_EVENT_PORT_ERR" until_true 5 said PORT_ERR 1
+	ip link set ve0 up
+	check "interface up: port active" until_true 5 state_is k0 ACTIVE
+	check "interface up: IBV_EVENT_PORT_ACTIVE" until_true 5 said PORT_ACTIVE 1
+	ip link set ve1 down
+	check "carrier lost: port down" until_true 5 state_is k0 DOWN
+	ip link set ve1 up
+	check "carrier back: port active" until_true 5 state_is k0 ACTIVE
+	ip link set ve0 mtu 9000
+	check_says "MTU 9000: active_mtu 4096" 'active_mtu:[[:space:]]+4096' ibv_devinfo -d k0
+	ip link set ve0 mtu 1500
+	check_says "MTU 1500: active_mtu 1024" 'active_mtu:[[:space:]]+1024' ibv_devinfo -d k0
+	ip link set ve0 name other0
+	check "renamed interface: the link shows the new name" has_netdev k0 other0
+	check "renamed interface: port active" state_is k0 ACTIVE
+	note "rate over veth: $(rate_of k0)"
+	# Ethernet's 10 Gb/s is what veth reports.
+	check_says "the rate is the interface's speed" '^10 Gb/sec' rate_of k0
+	ip link set other0 name ve0
+	pair "rping after all that" 7174 - - \
+		rping -s -a 10.2.5.1 -C 2 -- rping -c -a 10.2.5.1 -C 2
+	ip link del ve0
+	check "interface unregistered: the device goes" until_true 10 no_device k0
+	check "interface unregistered: a program learns it" until_true 10 said DEVICE_FATAL 1
+	kill $watcher 2>/dev/null
+	wait $watcher 2>/dev/null
+}
+
+true_values() {
+	check "a device over eth0" link_add k0 - eth0
+	check "ibv_devinfo -v" ibv_devinfo -v -d k0
+	local line
+	for line in 'max_qp_wr:[[:space:]]+16384' 'max_sge:[[:space:]]+16' 'phys_port_cnt:[[:space:]]+1' \
+		'max_mtu:[[:space:]]+4096' 'link_layer:[[:space:]]+Ethernet' 'state:[[:space:]]+PORT_ACTIVE' \
+		'atomic_cap:[[:space:]]+ATOMIC_NONE' 'max_srq:[[:space:]]+0' 'max_mw:[[:space:]]+0'; do
+		check "ibv_devinfo -v says ${line//\[\[:space:]]+/ }" grep -qE "$line" "$LOGS"/*ibv_devinfo_-v
+	done
+	check "delete it" rdma link delete k0
+}
+
+churn() {
+	local i
+	for i in {1..40}; do
+		link_add "c$i" - dum0 || return
+		rdma link delete "c$i" || return
+	done
+}
+
+namespace_goes() {
+	ip netns add gone
+	ip link add gn0 netns gone type dummy
+	ip -n gone link set gn0 up
+	check "a device in a namespace" link_add g0 gone gn0
+	ip netns del gone
+	check "the namespace goes, and the device with it" until_true 20 no_device g0
+}
+
+# Devices go when the module does; interfaces must be free to go afterwards.
+unload() {
+	local i
+	for i in eth0 eth0.7 dum0 bond0 br0 lo; do
+		check "a device over $i" link_add "u-$i" - $i
+	done
+	teardown_pair
+	ip link del eth0.7
+	ip link del dum0
+	ip link del bond0
+	ip link del br0
+	for i in eth0.7 dum0 bond0 br0; do
+		check "$i is not held" test ! -e /sys/class/net/$i
+	done
+	load_modules
+	check "the module loads again" link_add k0 - lo
+	check "and unloads again" rmmod "$DEV_TYPE"
+}
+
+load_modules
+make_kinds
+kinds
+refusals
+[ "$DEV_TYPE" != kiwarp ] || true_values
+port_follows
+check "40 times add and delete" churn
+namespace_goes
+unload
+finish

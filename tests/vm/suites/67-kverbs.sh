@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# Kernel verbs: a consumer in the kernel does each thing right and wrong once, from each context.
+# ONLY=NAME runs the cases whose names begin so.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/wire.sh
+. "$(dirname "$0")/../lib/wire.sh"
+
+# All cases are one program to absorb().
+PATIENCE=240
+ktest=/sys/kernel/debug/kiwarp_ktest
+
+setup_wire() {
+	load_modules
+	make_wire
+	rdma link add da type kiwarp netdev va || die "rdma link add da"
+	rdma link add db type kiwarp netdev vb || die "rdma link add db"
+	until_true 10 active da || die "port of da is not active"
+	until_true 10 active db || die "port of db is not active"
+	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
+}
+
+setup_wire
+absorb kernel sh -c "echo '${ONLY:-}' >$ktest/run && cat $ktest/results"
+
+# restrack: who looks at the machine sees what is in use, and whose it is.
+count() { rdma resource show "$1" | grep -c "comm \[kiwarp_ktest\]"; }
+check "a connection that is kept" sh -c "echo 1 >$ktest/hold"
+for object in pd cq cm_id; do
+	n=$(count $object)
+	note "$object: $n"
+	check "rdma resource: each $object names its module" test "$n" -gt 0
+done
+# rdma_create_qp() gives its own module's name.
+check_says "rdma resource: the queue pair is connected" 'link da/1 .*state RTS .*comm \[rdma_cm\]' \
+	rdma resource show qp
+check "it is closed" sh -c "echo 0 >$ktest/hold"
+for object in pd cq cm_id; do
+	check "rdma resource: no $object of it is left" test "$(count $object)" = 0
+done
+no_qp() { ! rdma resource show qp | grep lqpn; }
+check "rdma resource: no queue pair is left" no_qp
+check "rmmod the test module" rmmod kiwarp_ktest
+teardown_pair
+finish

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --mem 6144 --timeout 1200
+#
+# Objects as large as the device says they may be, used to their limits: the longest messages,
+# the deepest queues, most of the memory in one region.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+
+PATIENCE=280
+# A huge message is one of many FPDUs. Large ones without a sum, which an emulated CPU takes long
+# for, are enough of them.
+setup_pair 9000
+for dev in da db; do echo 0 >/sys/class/infiniband/$dev/settings/crc; done
+absorb "limits" ip netns exec a "$TOP/build/host/tests/vm/kiwarp-limits" --addr 10.1.0.1 --huge
+
+for dev in da db; do echo 1 >/sys/class/infiniband/$dev/settings/crc; done
+
+# The rdma controller of cgroups: what an administrator lets a group of processes have.
+group=/sys/fs/cgroup/kiwarp
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+echo +rdma >/sys/fs/cgroup/cgroup.subtree_control
+mkdir $group
+in_group() { sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh "$@"; }
+limited() { in_group ip netns exec a "$TOP/build/host/tests/vm/kiwarp-limits" --addr 10.1.0.1; }
+
+echo "da hca_handle=0" >$group/rdma.max
+check_fails "cgroup: no device may be opened" 'Resource temporarily unavailable|Failed to open' \
+	in_group ibv_devinfo -d da
+echo "da hca_handle=max hca_object=2" >$group/rdma.max
+check_fails "cgroup: two objects are too few" 'Resource temporarily unavailable|Cannot|failed' limited
+echo "da hca_handle=max hca_object=max" >$group/rdma.max
+check "cgroup: without a limit there is none" in_group ibv_devinfo -d da
+nothing_charged() { ! grep -E 'hca_(handle|object)=[1-9]' "$group/rdma.current"; }
+check "cgroup: nothing is charged any more" nothing_charged
+teardown_pair
+finish

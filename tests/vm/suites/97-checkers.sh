@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# NVMe over Fabrics over Kiwarp in a kernel with KASAN, lockdep and kmemleak: data intact,
+# controllers reset under load, the devices of either end taken away under load and added again,
+# all unloaded; not one report.
+# guest: --uml --mem 1024
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
+
+export DISK=/dev/nullb0
+
+checkers() {
+	local tree
+	for tree in kmemleak debug_objects; do
+		[ -e "/sys/kernel/debug/$tree" ] || { echo "no $tree"; return 1; }
+	done
+	[ "$(sed -n 's/.*debug_locks: *//p' /proc/lockdep_stats)" = 1 ] &&
+		grep -q ' kasan_report$' /proc/kallsyms
+}
+
+add_device() { NETDEV=$1 howto nvme device && until_true 10 active "kw_$1"; }
+
+fio_nvme_verify() {
+	local name=$1
+	shift
+	fio_nvme --name="$name" "$@"
+}
+
+nvme_all() {
+	check "NVMe: the target, a null block device with memory" howto nvme target
+	check "NVMe: it listens" wait_listen - "$PORT"
+	check "NVMe: connected" howto nvme connect
+	check "NVMe: I/O of all sizes" fio_nvme \
+		--name=small --rw=randwrite --bs=512 --iodepth=4 --size=512k \
+		--name=mixed --rw=randwrite --bsrange=4k-1m --iodepth=32 --size=32m --offset=1m
+	on_bad_wires fio_nvme_verify
+	under_load "NVMe: three controller resets under load" resets 3
+	under_load "NVMe: the target's device deleted under load, and added" target_device_removed
+	gone_for_good "NVMe: the host's device deleted under load" rdma link delete kw_vb
+	check "NVMe: the host's device added again" add_device vb
+	check "NVMe: connected again" howto nvme connect
+	check "NVMe: I/O once more" fio_nvme --name=again --rw=randwrite --bs=64k --size=8m
+	check "NVMe: disconnected" howto nvme disconnect
+	check "NVMe: the target goes" howto nvme target-down
+	check "NVMe: nothing is left" until_true 20 nothing_left
+}
+
+check "the checkers are there" checkers
+make_wire
+howto_modprobe
+modprobe null_blk nr_devices=1 memory_backed=1 gb=1 || die "no null block device"
+check "the server's device" add_device va
+check "the client's device" add_device vb
+nvme_all
+check "the consumers' modules are unloaded" consumers_gone
+for NETDEV in va vb; do check "$NETDEV's device goes" howto nvme device-down; done
+teardown_pair kiwarp
+check "the checkers still look" checkers
+finish
