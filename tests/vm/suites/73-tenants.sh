@@ -3,8 +3,8 @@
 # guest: --smp 1 --timeout 600
 #
 # Tenants of one host: what an ordinary user, or somebody on the network, can take from the others.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
 
 tenants=$TOP/build/host/tests/vm/kiwarp-tenants
 peer=$TOP/tests/vm/tenants/tcp_peer.py
