@@ -249,6 +249,20 @@ disk() {
 		--mem="$io_memory" --output-format=json
 }
 
+# obey TERMINAL: scripts in $OUT, whose names come over a line to the host, until it says "end".
+obey() {
+	local step
+	stty -F "$1" -echo
+	exec 5<"$1"
+	echo ready >&3
+	while read -r step <&5 && [ "$step" != end ]; do
+		# shellcheck source=/dev/null
+		. "$OUT/$step"
+		echo "obeyed $step" >&3
+	done
+	exec 5<&-
+}
+
 mkdir -p "$OUT/run"
 ulimit -n 65536
 # Each queue pair has a mapping.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "client/initiator.h"
+#include "client/meter.h"
 #include "client/target.h"
 #include "client/tcp.h"
 #include "common/error.h"
@@ -37,12 +38,14 @@ constexpr char kUsage[] =
     "  --idle N          connections that carry none [0]\n"
     "  --qps N           queue pairs without a connection, at each end [0]\n"
     "  --regions N       memory regions that nobody uses, at each end [0]\n"
-    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n";
+    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n"
+    "  --meter TTY       a User-Mode Linux's line to its host, which tells CPU time; with "
+    "counters\n";
 
 constexpr vm::seconds kPatience(600);
 
 struct Settings {
-  std::string listen, connect, op = "send";
+  std::string listen, connect, op = "send", meter;
   uint64_t port = 18515;
   uint64_t settle = 0;
 };
@@ -51,14 +54,17 @@ vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
   return {host, static_cast<uint16_t>(settings.port + 1)};
 }
 
-vm::ControlMessage talk(uint32_t type) {
+vm::ControlMessage talk(uint32_t type, uint64_t value = 0) {
   vm::ControlMessage message;
   message.type = type;
+  message.value[0] = value;
   return message;
 }
 
-void expect(vm::Control& control, uint32_t type) {
-  if (control.receive(vm::Deadline(kPatience)).type != type) fail("the peer says something else");
+uint64_t expect(vm::Control& control, uint32_t type) {
+  const vm::ControlMessage message = control.receive(vm::Deadline(kPatience));
+  if (message.type != type) fail("the peer says something else");
+  return message.value[0];
 }
 
 int runTarget(const Settings& settings) {
@@ -69,7 +75,7 @@ int runTarget(const Settings& settings) {
   plan.check();
   if (plan.tcp) {
     const int listener = TcpEnd::listen(rdmaAddress(settings.listen, settings));
-    control.send(talk(kReady));
+    control.send(talk(kReady, static_cast<uint64_t>(getpid())));
     TcpEnd end = TcpEnd::accept(plan, listener);
     control.send(talk(kRegion));
     end.serve(plan.warm_up);
@@ -77,7 +83,7 @@ int runTarget(const Settings& settings) {
     expect(control, kEnd);
   } else {
     Target target(plan, rdmaAddress(settings.listen, settings));
-    control.send(talk(kReady));
+    control.send(talk(kReady, static_cast<uint64_t>(getpid())));
     target.accept(control);
     target.serve(plan.warm_up);
     target.serve(plan.count);
@@ -128,14 +134,37 @@ void print(const Plan& plan, const Settings& settings, double connecting, double
   std::printf("\n");
 }
 
+// A run that the host's meter and the kernel's counters are read before and after; in seconds.
 template <typename End>
-void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before) {
+double measure(End& end, uint64_t messages, Meter& meter, const Counters& counters) {
+  if (!meter.present()) return end.run(messages);
+  const Counters::Values before = counters.read();
+  const Meter::Reading begun = meter.read();
+  const double took = end.run(messages);
+  const Meter::Reading ended = meter.read();
+  const Counters::Values after = counters.read();
+  std::printf("cpu_s=%.9f wall_s=%.9f calls=%llu",
+              static_cast<double>(ended.cpu_ns - begun.cpu_ns) / 1e9, took,
+              static_cast<unsigned long long>(ended.calls - begun.calls));
+  for (size_t i = 0; i < before.size(); ++i) {
+    std::printf(" %s=%llu", before[i].first,
+                static_cast<unsigned long long>(after[i].second - before[i].second));
+  }
+  std::printf("\n");
+  return took;
+}
+
+template <typename End>
+void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before,
+           pid_t peer) {
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.settle));
   const int64_t memory = kernelMemory() - memory_before;
   double took = 0;
   if (plan.op != Op::kIdle) {
+    Meter meter(settings.meter);
+    const Counters counters({getpid(), peer}, end.deviceName());
     if (plan.warm_up > 0) end.run(plan.warm_up);
-    took = end.run(plan.count);
+    took = measure(end, plan.count, meter, counters);
   }
   print(plan, settings, end.connectSeconds(), took, memory);
 }
@@ -146,16 +175,16 @@ int runInitiator(const Settings& settings, Plan plan) {
   vm::Control control = vm::Control::connectTo(
       settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kPatience));
   control.send(plan.pack());
-  expect(control, kReady);
+  const auto peer = static_cast<pid_t>(expect(control, kReady));
   const vm::Address address = rdmaAddress(settings.connect, settings);
   const int64_t memory_before = kernelMemory();
   if (plan.tcp) {
     TcpEnd end = TcpEnd::connect(plan, address);
     expect(control, kRegion);
-    drive(end, plan, settings, memory_before);
+    drive(end, plan, settings, memory_before, peer);
   } else {
     Initiator end(plan, address, control);
-    drive(end, plan, settings, memory_before);
+    drive(end, plan, settings, memory_before, peer);
   }
   control.send(talk(kEnd));
   return 0;
@@ -187,6 +216,7 @@ int main(int argc, char** argv) {
   options.number("--qps", &plan.qps);
   options.number("--regions", &plan.regions);
   options.number("--settle", &settings.settle);
+  options.text("--meter", &settings.meter);
   try {
     options.parse(argc, argv);
     if (settings.listen.empty() == settings.connect.empty()) {

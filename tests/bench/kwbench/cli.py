@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from . import contention, profile, report
+from . import contention, native, native_report, natively, profile, report
 from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_here,
                       build_revision, output_of, say)
 from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
@@ -33,9 +33,14 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--mtu", default="", metavar="N[,N]", help="of 1500, 9000, 65536")
     add("--variant", default="", metavar="NAME[,NAME]", help="these columns only")
     add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
-    add("--rounds", type=int, default=ROUNDS, metavar="N", help="of the native bench [%(default)s]")
+    add("--native", action="store_true", help="native speed alone: the rows for every day beside all others, "
+        "or with --compare beside other trees")
+    add("--minutes", type=float, default=natively.MINUTES, metavar="N", help="that the native bench takes at most, "
+        "for each MTU [%(default)s]")
+    add("--rounds", type=int, default=0, metavar="N", help="of the native bench [as many as its ratios take]")
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
-        f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure")
+        f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure; with --native "
+        "also several, with commas, or the folders of work trees")
     add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
         "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
@@ -174,6 +179,23 @@ def resumed(kind: str, measured: str) -> Results:
     return results
 
 
+def run_natively(args: argparse.Namespace) -> int:
+    measured_tree = revision()
+
+    def meta_of(begun: float) -> dict[str, object]:
+        return meta("native", measured_tree, begun)
+
+    def keep_native(measured: native.Measured, name: str) -> None:
+        text = native_report.markdown(measured)
+        OUT.mkdir(parents=True, exist_ok=True)
+        (OUT / f"{name}.json").write_text(measured.dump())
+        (OUT / f"{name}.md").write_text(text)
+        print(text)
+        say(f"{OUT}/{name}.md and .json")
+
+    return natively.run(args, BUILD, meta_of, keep_native)
+
+
 def run(args: argparse.Namespace) -> int:
     begun, measured = time.time(), revision()
     kind = "smoke" if args.smoke else "quick" if args.quick else "full"
@@ -271,6 +293,8 @@ def main(arguments: list[str], about: str) -> int:
             return contention.run([int(n) for n in args.contention.split(",")], args.compare, BUILD)
         if args.profile:
             return profiles(args)
+        if args.native:
+            return run_natively(args)
         return compare(args) if args.compare else run(args)
     except Failed as failed:
         say(f"bench: {failed}")

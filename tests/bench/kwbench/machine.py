@@ -49,23 +49,31 @@ def build_here(build: Path) -> Build:
     return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
 
 
-def build_revision(revision: str) -> tuple[Build, str]:
+def build_revision(revision: str, uml: Path | None = None) -> tuple[Build, str]:
     """Module and provider of another revision, built once, outside the tree."""
     commit = output_of(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"])
-    kernel = output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"])
+    kernel = uml.name if uml else output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"])
     kept = CACHE / f"rev-{commit[:16]}-{kernel}"
     if not (kept / "kiwarp.ko").exists():
         say(f"Building {revision} ({commit[:12]})")
         tree = CACHE / f"{kept.name}.{os.getpid()}"
         try:
             output_of(["git", "worktree", "add", "-q", "--detach", tree, commit])
-            make(tree, CACHE / f"{kept.name}.log", "all")
+            build_tree(tree, tree / "build", CACHE / f"{kept.name}.log", uml)
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copy(tree / "build" / "libkiwarp-rdmav34.so", kept)
             shutil.copy(tree / "build" / "kiwarp.ko", kept)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=TOP, check=False)
     return Build(str(kept / "kiwarp.ko"), str(kept / "libkiwarp")), commit
+
+
+def build_tree(tree: Path, build: Path, log: Path, uml: Path | None = None) -> Build:
+    """Module and provider of a source tree, for a User-Mode Linux or for the guests' kernel."""
+    kernel = [f"KDIR={uml}", "ARCH=um"] if uml else []
+    make(tree, log, "module", f"BUILD={build}", *kernel)
+    make(tree, log, "provider", f"BUILD={build}")
+    return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
 
 
 class CostBench:
@@ -111,6 +119,8 @@ class NativeBench:
             if variant.siw is not None:
                 found[name] = Build(output_of([TOP / "scripts/siw", *variant.siw.split(),
                                                "--uml", self.uml]))
+            elif variant.type == "rxe":
+                found[name] = Build(str(next((self.uml / "root").rglob("rdma_rxe.ko"))))
             elif variant.type and name not in found:
                 make(TOP, self.build / "make.log", "module", f"KDIR={self.uml}", "ARCH=um",
                      f"BUILD={self.build}")
@@ -118,7 +128,10 @@ class NativeBench:
         return found
 
     def command(self, out: Path, memory: int) -> list[str]:
-        return ["timeout", "-k", "5", "7200", str(self.uml / "linux"), f"mem={memory}M",
+        return ["timeout", "-k", "5", "7200", *self.kernel(out, memory)]
+
+    def kernel(self, out: Path, memory: int) -> list[str]:
+        return [str(self.uml / "linux"), f"mem={memory}M",
                 "rootfstype=hostfs", "rootflags=/", "ro", f"init={TOP}/tests/bench/uml-init",
                 "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1",
                 "null_blk.irqmode=0", f"BENCH_TOP={TOP}", f"BENCH_UML={self.uml}", f"BENCH_OUT={out}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
 from .rows import QUICK_LEFT_OUT, ROWS, VARIANTS, Row, Variant
@@ -89,7 +89,13 @@ def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:
 
 
 def variant_of(name: str) -> Variant:
-    return VARIANTS["kiwarp" if name in ("base", "head") else name]
+    """Of a column: a variant, one with other settings ("kiwarp:crc=0"), or another build of Kiwarp."""
+    kind, *settings = name.split(":")
+    variant = VARIANTS.get(kind, VARIANTS["kiwarp"])
+    if not settings:
+        return variant
+    return replace(variant, title=f"{variant.title}, {' '.join(settings)}",
+                   settings=(*variant.settings, *settings), name=name)
 
 
 def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:
