@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "client/disk.h"
 #include "client/initiator.h"
 #include "client/meter.h"
 #include "client/target.h"
@@ -25,7 +26,10 @@ using vm::fail;
 constexpr char kUsage[] =
     "kiwarp-bench --listen ADDRESS [--port N]          the target; ends after one run\n"
     "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
-    "  --op send|write|read|latency|idle   what is done [send]\n"
+    "kiwarp-bench --disk DEVICE OPTION...              I/O on a disk; prints the result\n"
+    "  --op send|write|read|latency|idle   what is done [send]; on a disk write|read\n"
+    "  --random          on a disk, not one after the other\n"
+    "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
     "  --size OCTETS     of a message [65536]\n"
     "  --count N         messages on each connection [1000]\n"
@@ -154,6 +158,22 @@ double measure(End& end, uint64_t messages, Meter& meter, const Counters& counte
   return took;
 }
 
+int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
+  if (settings.op != "read" && settings.op != "write") fail("a disk is read or written");
+  disk.write = settings.op == "write";
+  disk.size = plan.size;
+  disk.depth = plan.depth;
+  Disk end(disk);
+  Meter meter(settings.meter);
+  const Counters counters({getpid()}, {});
+  end.run(plan.warm_up);
+  const double took = measure(end, plan.count, meter, counters);
+  const auto requests = static_cast<double>(plan.count);
+  std::printf("op=%s iops=%.1f mib_per_s=%.3f\n", settings.op.c_str(), requests / took,
+              requests * static_cast<double>(plan.size) / took / (1 << 20));
+  return 0;
+}
+
 template <typename End>
 void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before,
            pid_t peer) {
@@ -198,6 +218,7 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   bench::Settings settings;
   bench::Plan plan;
+  bench::DiskPlan disk;
   vm::Options options(bench::kUsage);
   options.text("--listen", &settings.listen);
   options.text("--connect", &settings.connect);
@@ -217,8 +238,12 @@ int main(int argc, char** argv) {
   options.number("--regions", &plan.regions);
   options.number("--settle", &settings.settle);
   options.text("--meter", &settings.meter);
+  options.text("--disk", &disk.path);
+  options.flag("--random", &disk.random);
+  options.flag("--scattered", &disk.scattered);
   try {
     options.parse(argc, argv);
+    if (!disk.path.empty()) return bench::runDisk(settings, disk, plan);
     if (settings.listen.empty() == settings.connect.empty()) {
       options.misuse("--listen or --connect is needed");
     }

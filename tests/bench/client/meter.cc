@@ -142,8 +142,9 @@ Counters::Values Counters::read() const {
       {"packets_out", packetsSent()},
   };
   if (!device_.empty()) {
-    const std::string counters = "/sys/class/infiniband/" + device_ + "/ports/1/hw_counters/";
-    std::ifstream file(counters + "tx_fpdus");
+    // A network namespace other than the first sees its devices without their counters.
+    std::ifstream file("/proc/1/root/sys/class/infiniband/" + device_ +
+                       "/ports/1/hw_counters/tx_fpdus");
     uint64_t fpdus = 0;
     if (file >> fpdus) values.emplace_back("fpdus", fpdus);
   }

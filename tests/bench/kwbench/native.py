@@ -27,7 +27,7 @@ from .meter import Line, Usage, serve
 from .plan import Build, variant_of
 from .rows import Row
 from .stats import MIN_ROUNDS, Ratio, quantile, ratio
-from .tools import Client, Disk, Perftest, Tool
+from .tools import Client, Disk, DiskClient, Perftest, Tool
 
 # Messages of a row in one round: some 0.2 s of Kiwarp's, and 60,000 or more in the fewest rounds
 # that there are. As many for each column: less is over before a machine is in its stride.
@@ -50,7 +50,7 @@ def tool_of(row: Row, variant: str, messages: int) -> Tool:
     plain = variant_of(variant).type == ""
     tool: Tool | None = row.plain if plain else row.tool
     if isinstance(row.tool, Disk):
-        return replace(row.tool, count=messages)
+        return DiskClient(row.tool, messages, f"--warm-up {messages // 10} --meter {METER}")
     client = row.tool.client() if isinstance(row.tool, Perftest) else row.tool
     assert isinstance(client, Client)
     if plain:
@@ -279,6 +279,10 @@ class Campaign:
         variant = variant_of(column)
         disk = any(task.row.disk for task in tasks.values())
         lines = []
+        # rxe's sockets are in the first network namespace.
+        first = variant.type == "rxe" and not disk
+        if first:
+            lines.append(f"use_wire {self.mtu}")
         if variant.type:
             build = self.builds[column]
             lines.append(shlex.join(["use_device", variant.type, build.module, build.provider,
@@ -290,6 +294,8 @@ class Campaign:
             lines.append("leave_disk")
         if variant.type:
             lines.append("leave_device")
+        if first:
+            lines.append(f"use_net {self.mtu}")
         return lines
 
     def take(self, session: Session, number: int, tasks: dict[int, Task], said: list[str]) -> None:

@@ -8,6 +8,7 @@ from .plan import variant_of
 from .report import number, table
 from .rows import BY_NAME, Row
 from .stats import PRECISION, Ratio, quantile, spread
+from .tools import size_of
 
 GIB = 1 << 30
 AGAIN = "again"
@@ -22,8 +23,7 @@ def title(column: str) -> str:
 
 def figure(row: Row, cost: float) -> float:
     """What the row counts, of what a message costs."""
-    tool = row.tool
-    size = int(tool.size[:-1]) << 10 if isinstance(tool.size, str) else tool.size
+    size = size_of(row.tool)
     if row.unit == "us":
         return cost * 1e6 / 2
     return {"MiB/s": size / 2**20, "MB/s": size / 1e6}.get(row.unit, 1.0) / cost
@@ -33,8 +33,7 @@ def processor(row: Row, cost: float) -> float:
     """What the row costs a processor: seconds for a GiB, or microseconds for a message."""
     if row.unit not in ("MiB/s", "MB/s"):
         return cost * 1e6
-    size = int(row.tool.size[:-1]) << 10 if isinstance(row.tool.size, str) else row.tool.size
-    return cost * GIB / size
+    return cost * GIB / size_of(row.tool)
 
 
 def _cell(value: float, of: float) -> str:
