@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "client/basics.h"
 #include "client/disk.h"
 #include "client/initiator.h"
 #include "client/meter.h"
@@ -27,6 +28,7 @@ constexpr char kUsage[] =
     "kiwarp-bench --listen ADDRESS [--port N]          the target; ends after one run\n"
     "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
     "kiwarp-bench --disk DEVICE OPTION...              I/O on a disk; prints the result\n"
+    "kiwarp-bench --basics                             what calls, switches, timers take here\n"
     "  --op send|write|read|latency|idle   what is done [send]; on a disk write|read\n"
     "  --random          on a disk, not one after the other\n"
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
@@ -219,6 +221,7 @@ int main(int argc, char** argv) {
   bench::Settings settings;
   bench::Plan plan;
   bench::DiskPlan disk;
+  bool basics = false;
   vm::Options options(bench::kUsage);
   options.text("--listen", &settings.listen);
   options.text("--connect", &settings.connect);
@@ -239,10 +242,12 @@ int main(int argc, char** argv) {
   options.number("--settle", &settings.settle);
   options.text("--meter", &settings.meter);
   options.text("--disk", &disk.path);
+  options.flag("--basics", &basics);
   options.flag("--random", &disk.random);
   options.flag("--scattered", &disk.scattered);
   try {
     options.parse(argc, argv);
+    if (basics) return bench::runBasics();
     if (!disk.path.empty()) return bench::runDisk(settings, disk, plan);
     if (settings.listen.empty() == settings.connect.empty()) {
       options.misuse("--listen or --connect is needed");

@@ -44,8 +44,8 @@ def make(top: Path, log: Path, *arguments: str) -> None:
         raise Failed(f"the build failed: {log}")
 
 
-def build_here(build: Path) -> Build:
-    make(TOP, build / "bench" / "make.log", "bench")
+def build_here(build: Path, target: str = "bench") -> Build:
+    make(TOP, build / "bench" / "make.log", target)
     return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
 
 
@@ -104,12 +104,19 @@ class CostBench:
 class NativeBench:
     """User-Mode Linux: a kernel that is a process, at the speed of this machine."""
 
-    name = "native"
-    lanes = 1
+    def __init__(self, build: Path, newest: bool = False, cpus: int = 1, checkers: bool = False) -> None:
+        """With checkers, it is the one that other tests have: what it measures says nothing."""
+        self.options: list[str] = []
+        configs = [] if checkers else [TOP / "tests/bench/uml.config"]
+        if newest:
+            configs.append(TOP / "tests/bench/uml-newest.config")
+            self.options = ["seccomp=on", f"ncpus={cpus}"]
+        self.uml = Path(output_of([TOP / "scripts/uml", *["--newest"] * newest, *configs]))
+        self.build = build / self.uml.name
 
-    def __init__(self, build: Path) -> None:
-        self.build = build / "bench" / "uml"
-        self.uml = Path(output_of([TOP / "scripts/uml", TOP / "tests/bench/uml.config"]))
+    @property
+    def release(self) -> str:
+        return (self.uml / "include/config/kernel.release").read_text().strip()
 
     def builds(self, names: Iterable[str], extra: dict[str, Build]) -> dict[str, Build]:
         found: dict[str, Build] = dict(extra)
@@ -128,16 +135,10 @@ class NativeBench:
         return found
 
     def command(self, out: Path, memory: int) -> list[str]:
-        return ["timeout", "-k", "5", "7200", *self.kernel(out, memory)]
-
-    def kernel(self, out: Path, memory: int) -> list[str]:
-        return [str(self.uml / "linux"), f"mem={memory}M",
+        return [str(self.uml / "linux"), f"mem={memory}M", *self.options,
                 "rootfstype=hostfs", "rootflags=/", "ro", f"init={TOP}/tests/bench/uml-init",
                 "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1",
                 "null_blk.irqmode=0", f"BENCH_TOP={TOP}", f"BENCH_UML={self.uml}", f"BENCH_OUT={out}"]
-
-
-Bench = CostBench | NativeBench
 
 
 def follow(process: subprocess.Popen[bytes], path: Path) -> Iterator[str]:
@@ -182,7 +183,7 @@ def share(todo: Todo, lanes: int) -> list[Todo]:
 class Runner:
     """Does jobs in as many boots as it takes, and keeps their results with those there are already."""
 
-    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], prologue: str = "",
+    def __init__(self, bench: CostBench, out: Path, extra: dict[str, Build], prologue: str = "",
                  lanes: int = 1, known: Iterable[Result] = ()) -> None:
         self.bench, self.out, self.extra, self.prologue = bench, out, extra, prologue
         self.lanes = lanes

@@ -59,7 +59,7 @@ def tool_of(row: Row, variant: str, messages: int) -> Tool:
         client = tool if isinstance(tool, Client) else replace(client, op=op, options="")
     messages -= messages % client.list
     warm_up = max(client.list, messages // 10 // client.list * client.list)
-    return replace(client, count=messages,
+    return replace(client, count=messages, call="transfer",
                    options=f"{client.options} --warm-up {warm_up} --meter {METER}".strip())
 
 
@@ -147,6 +147,11 @@ class Measured:
         return Measured(data["meta"], [Pair(*p) for p in data["pairs"]], series)
 
 
+def is_native(text: str) -> bool:
+    """Of this bench's JSON."""
+    return "series" in json.loads(text)
+
+
 @dataclass(frozen=True)
 class Task:
     row: Row
@@ -173,7 +178,7 @@ class Session:
         fds = (*meter.guests, *self.commands.guests)
         consoles = ["con1=fd:%d,fd:%d" % meter.guests, "con2=fd:%d,fd:%d" % self.commands.guests]
         with (self.out / "machine.log").open("wb") as log:
-            self.process = subprocess.Popen([*self.bench.kernel(self.out, 2048), *consoles], pass_fds=fds,
+            self.process = subprocess.Popen([*self.bench.command(self.out, 2048), *consoles], pass_fds=fds,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         meter.started()
         self.commands.started()

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from pathlib import Path
 from typing import Callable
 
-from . import native_report
-from .machine import Failed, NativeBench, build_here, build_revision, build_tree, say
+from . import native_report, report
+from .machine import TOP, Failed, NativeBench, build_here, build_revision, build_tree, output_of, say
 from .native import SMOKE_MESSAGES, Campaign, Measured, Pair, Session, messages_of
 from .plan import Build, select, variant_of
 from .rows import VARIANTS, Row
+from .tools import PROGRAM
 
 COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp", "siw", "siw-gso", "rxe", "again")
-DISK_COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp", "siw", "siw-gso", "again")
+SMOKE_COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp")
+# Not measured with NVMe: rxe, whose sockets are not for it; and the smoke test's kernel has no NVMe/TCP.
+NO_DISK = {False: {"rxe"}, True: {"rxe", "tcp"}}
 MINUTES = 10.0
 # What rounds are not, of the time: boots, builds of modules.
 OVERHEAD_S = 30.0
@@ -68,7 +72,7 @@ def campaigns(rows: list[Row], columns: list[str], builds: dict[str, Build], ben
         say(f"native, MTU {mtu}: {len(some)} rows, {', '.join(columns)}")
         campaign = Campaign(measured, builds, mtu, messages, 1 if args.smoke else args.rounds)
         if disk:
-            measured.pairs = [p for p in pairs if "rxe" not in (p.of, p.to)]
+            measured.pairs = [p for p in pairs if not NO_DISK[args.smoke] & {p.of, p.to}]
         session = Session(bench, out / f"{'disks' if disk else 'messages'}-{mtu}",
                           f"{'use_wire' if disk else 'use_net'} {mtu}")
         begun = time.monotonic()
@@ -86,11 +90,11 @@ def campaigns(rows: list[Row], columns: list[str], builds: dict[str, Build], ben
     return complaints
 
 
-def run(args: argparse.Namespace, build: Path, meta: Callable[[float], dict[str, object]],
+def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict[str, object]],
         keep: Callable[[Measured, str], None]) -> int:
     begun = time.time()
-    build_here(build)
-    bench = NativeBench(build)
+    build_here(build, "bench-program")
+    bench = NativeBench(build, args.newest, args.cpus, checkers=args.smoke)
     rows = [r for r in select(args.only, not args.smoke, args.smoke) if r.native]
     if not rows:
         raise Failed("no row matches (--list shows them)")
@@ -101,21 +105,43 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float], dict[str,
         columns = ["head", *others, "again"]
         builds = bench.builds(columns, {**others, "again": others[first]})
     else:
-        usual = ["kiwarp", "tcp"] if args.smoke else list(COLUMNS)
-        columns = [known_column(c) for c in args.variant.split(",")] if args.variant else usual
+        usual = SMOKE_COLUMNS if args.smoke else COLUMNS
+        columns = [known_column(c) for c in args.variant.split(",") if c] or list(usual)
         if len(columns) < 2:
             raise Failed("one column has nothing to be compared with")
         measured = Measured(pairs=beside(columns))
         builds = bench.builds([c for c in columns if variant_of(c).type], {})
     out = build / "bench" / ("compare-native" if args.compare else "native")
     complaints = campaigns(rows, columns, builds, bench, measured, args, out)
-    measured.meta = meta(begun)
+    measured.meta = meta(begun, f"{bench.release}, {args.cpus} CPU{'s' if args.cpus > 1 else ''}")
     keep(measured, "compare-native" if args.compare else "smoke-native" if args.smoke else "native")
     for complaint in complaints:
         say(complaint)
     missing = [s for s in measured.series if s.missing and not s.cpu
                and not s.column.startswith(("siw", "tcp", "rxe"))]
     return judge(measured) if args.compare and not missing else int(bool(missing or complaints))
+
+
+BASICS = {"null_call_ns": "a system call that does nothing", "switch_ns": "a context switch",
+          "timer_ns": "a timer's delay, beyond what was asked for", "fault_ns": "a page fault"}
+
+
+def basics(build: Path) -> str:
+    """What the things that messages are made of take: in the kernels that rows are measured in, and in this
+    machine's own, which says how far rows are distorted."""
+    build_here(build, "bench-program")
+    said = {"this machine": output_of([TOP / "build/host/tests/bench/kiwarp-bench", "--basics"])}
+    for newest in (False, True):
+        bench = NativeBench(build, newest)
+        session = Session(bench, build / "bench" / "basics", "")
+        try:
+            session.run([f"alone 0 {PROGRAM} --basics"])
+        finally:
+            session.end()
+        said[f"User-Mode Linux {bench.release}"] = (session.out / "run" / "0.out").read_text()
+    figures = {where: dict(re.findall(r"(\w+)=(\d+)", text)) for where, text in said.items()}
+    return report.table(["nanoseconds", *figures], [[title, *(f.get(name, "-") for f in figures.values())]
+                                                    for name, title in BASICS.items()])
 
 
 def judge(measured: Measured) -> int:

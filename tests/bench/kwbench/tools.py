@@ -35,6 +35,7 @@ class Client:
     field: str = "mib_per_s"
     options: str = ""
     list: int = 1
+    call: str = "measure"  # of guest.sh: or transfer
 
     def scaled(self, factor: float) -> Client:
         # Whole lists, and enough of them that what is measured is a run.
@@ -44,7 +45,7 @@ class Client:
     def script(self, index: int, plain: bool) -> str:
         client = f"--connect {ADDRESS} --op {self.op} --size {self.size} --count {self.count}"
         client += f" --list {self.list} {self.options}" + (" --tcp" if plain else "")
-        line = (f"measure {index} {PROGRAM} --port @PORT@ --listen {ADDRESS} -- "
+        line = (f"{self.call} {index} {PROGRAM} --port @PORT@ --listen {ADDRESS} -- "
                 f"{PROGRAM} --port @PORT@ {shlex.join(client.split())}")
         return f"tidy\n{line}" if self.op == "idle" else line
 
