@@ -31,9 +31,9 @@ from .tools import Client, Disk, DiskClient, Perftest, Tool
 
 # Messages of a row in one round: some 0.2 s of Kiwarp's, and 60,000 or more in the fewest rounds
 # that there are. As many for each column: less is over before a machine is in its stride.
-MESSAGES = {"send-64": 20002, "send-4k": 20002, "send-64-list": 60000, "latency-64": 8002,
-            "latency-4k": 8002, "nvme-read-4k-1": 8002, "nvme-read-4k-8": 8002}
-MESSAGES_OF_64K = 8002
+MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-64": 6002,
+            "latency-4k": 6002, "nvme-read-4k-1": 6002, "nvme-read-4k-8": 12002}
+MESSAGES_OF_64K = 6002
 DISK_MESSAGES_OF_128K = 2002
 SMOKE_MESSAGES = 160
 # A column that so many rounds in a row have no figure of is left out of the rest.
@@ -160,6 +160,15 @@ class Task:
     messages: int
 
 
+# What a kernel says only when something is wrong with it.
+SPLAT = re.compile(r"\bBUG[: ]|WARNING: |KASAN|UBSAN|Oops|Kernel panic|refcount_t:|ODEBUG|blocked for more than|"
+                   r"list_(add|del) corruption|[Bb]ad page|scheduling while atomic|sleeping function")
+
+
+def splats(log: str) -> list[str]:
+    return [line for line in log.splitlines() if SPLAT.search(line)]
+
+
 class Session:
     """A User-Mode Linux that does what it is told to, round by round."""
 
@@ -169,6 +178,7 @@ class Session:
         self.lines: Iterator[str] = iter(())
         self.process: subprocess.Popen[bytes] | None = None
         self.commands: Line | None = None
+        self.complaints: list[str] = []
 
     def start(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)
@@ -201,8 +211,15 @@ class Session:
             if line == f"obeyed {name}":
                 return said
             said.append(line)
-        self.process = None
+        self.ended()
         return said
+
+    def ended(self) -> None:
+        self.process = None
+        for name in ("machine.log", "dmesg"):
+            if (self.out / name).exists():
+                found = splats((self.out / name).read_text(errors="replace"))
+                self.complaints += [f"{self.out}/{name}: {line}" for line in found]
 
     def end(self) -> None:
         if not self.process:
@@ -214,7 +231,7 @@ class Session:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.process = None
+        self.ended()
 
 
 Show = Callable[[str], None]
@@ -230,7 +247,6 @@ class Campaign:
         self.rounds = rounds  # so many and no more, whatever is known by then; 0: until it is
         self.chance = random.Random(1)
         self.indexes = count()
-        self.complaints: list[str] = []
 
     def wanted(self, row: Row, number: int) -> list[str]:
         """The columns that a row is still to be measured on."""
@@ -255,7 +271,7 @@ class Campaign:
             if self.rounds and number > self.rounds:
                 break
             todo = [(row, column) for row in rows for column in self.wanted(row, number)]
-            if not todo or (number > MIN_ROUNDS and time.monotonic() > end):
+            if not todo or (number > 1 and time.monotonic() > end):
                 break
             self.round(session, number, todo)
             progress(number, len({row.name for row, _ in todo}))

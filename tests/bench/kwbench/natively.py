@@ -85,7 +85,7 @@ def campaigns(rows: list[Row], columns: list[str], builds: dict[str, Build], ben
             campaign.run(session, some, seconds, progress)
         finally:
             session.end()
-        complaints += campaign.complaints
+        complaints += session.complaints
         measured.pairs = pairs
     return complaints
 
@@ -112,7 +112,11 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
         measured = Measured(pairs=beside(columns))
         builds = bench.builds([c for c in columns if variant_of(c).type], {})
     out = build / "bench" / ("compare-native" if args.compare else "native")
-    complaints = campaigns(rows, columns, builds, bench, measured, args, out)
+    complaints: list[str] = []
+    try:
+        complaints = campaigns(rows, columns, builds, bench, measured, args, out)
+    except KeyboardInterrupt:
+        say("ended: this is what was measured until now")
     measured.meta = meta(begun, f"{bench.release}, {args.cpus} CPU{'s' if args.cpus > 1 else ''}")
     keep(measured, "compare-native" if args.compare else "smoke-native" if args.smoke else "native")
     for complaint in complaints:

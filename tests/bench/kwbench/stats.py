@@ -15,7 +15,7 @@ PRECISION = 0.03
 CONFIDENCE = 0.95
 RESAMPLES = 1000
 # Fewer rounds than these say nothing of their own spread.
-MIN_ROUNDS = 8
+MIN_ROUNDS = 10
 
 
 def quantile(values: Sequence[float], part: float = QUANTILE) -> float:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The native bench's arithmetic, and when it has measured enough."""
 
+import os
 import random
+import signal
+import subprocess
+import time
 import unittest
 
-from kwbench import native_report, natively, stats
+from kwbench import meter, native, native_report, natively, stats
 from kwbench.native import Campaign, Measured, Pair, Series, messages_of, tool_of
 from kwbench.plan import variant_of
 from kwbench.rows import BY_NAME, ROWS
@@ -115,6 +119,38 @@ class Samples(unittest.TestCase):
         some = measured({"kiwarp": STEADY, "tcp": WILD}, [("tcp", "kiwarp")])
         again = Measured.load(some.dump())
         self.assertEqual((again.series, again.pairs), (some.series, some.pairs))
+        self.assertTrue(native.is_native(some.dump()))
+
+    def test_a_kernel_that_complains_is_noticed(self):
+        self.assertEqual(len(native.splats("BUG: sleeping function\nall is well\nWARNING: CPU: 0\n")), 2)
+
+
+class Meters(unittest.TestCase):
+    def test_children_count_and_so_do_those_that_have_ended(self):
+        work = subprocess.Popen(["bash", "-c", "while :; do :; done & wait; read -r"], stdin=subprocess.PIPE)
+        try:
+            usage = meter.Usage(work.pid)
+            while usage.read()[0] < 50_000_000:
+                time.sleep(0.01)
+            child, = meter.children(work.pid)
+            before = usage.read()[0]
+            os.kill(child, signal.SIGKILL)
+            while meter.children(work.pid):
+                time.sleep(0.01)
+            self.assertGreaterEqual(usage.read()[0], before)
+        finally:
+            work.communicate(b"\n")
+
+    def test_a_question_over_the_line_is_answered(self):
+        line = meter.Line()
+        thread = meter.serve(line, meter.Usage(os.getpid()))
+        asks, answers = line.guests[1], line.guests[0]
+        os.write(asks, b"?\n")
+        cpu, _ = map(int, os.read(answers, 100).split())
+        self.assertGreater(cpu, 0)
+        line.started()
+        thread.join()
+        line.close()
 
 
 class Columns(unittest.TestCase):
