@@ -26,7 +26,7 @@ DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 # All cores, unless make was told otherwise: without that Kbuild takes one.
 parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all module provider host bench ktest kunit install install-module install-provider uninstall check clean help
+.PHONY: all module provider host bench bench-program ktest kunit install install-module install-provider uninstall check clean help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -78,8 +78,10 @@ host: ktest $(HOST)/build.ninja
 	+@flock $(HOST) cmake --build $(HOST)
 	$(call copy-provider)
 
-# What scripts/bench runs.
-bench: all
+# What scripts/bench runs: in guests, and in User-Mode Linux, for which it makes another module.
+bench: module bench-program
+
+bench-program: provider
 	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-bench
 
 define copy-provider

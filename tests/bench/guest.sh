@@ -170,6 +170,33 @@ measure() {
 	finished "$index" $rc "$at"
 }
 
+# transfer INDEX SERVER... -- CLIENT...: the same for clients that wait for a listener themselves, with
+# nothing started that can be spared: it is done many times.
+transfer() {
+	local index=$1 at rc=0 server=() client=() in_server=() in_client=() target
+	shift
+	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
+	port=$((port + 4))
+	while [ "$1" != -- ]; do
+		server+=("${1//@PORT@/$port}")
+		shift
+	done
+	shift
+	client=("${@//@PORT@/$port}")
+	[ "$server_ns" = - ] || in_server=(ip netns exec "$server_ns")
+	[ "$client_ns" = - ] || in_client=(ip netns exec "$client_ns")
+	at=$(clock)
+	"${in_server[@]}" timeout -k 5 "$PATIENCE" "${server[@]}" >"$OUT/run/$index.server" 2>&1 </dev/null &
+	target=$!
+	"${in_client[@]}" timeout -k 5 "$PATIENCE" "${client[@]}" >"$OUT/run/$index.out" 2>&1 </dev/null || {
+		rc=$?
+		kill "$target"
+	}
+	wait "$target" || rc=1
+	[ $rc = 0 ] || cat "$OUT/run/$index.server" >>"$OUT/run/$index.out"
+	finished "$index" $rc "$at"
+}
+
 # tidy: what is free is to be seen as free, before what a measurement uses in addition is counted.
 tidy() {
 	local shrink
@@ -247,6 +274,20 @@ disk() {
 	alone "$1" fio --name=bench --filename="$(nvme_disk)" --direct=1 --thread --ioengine=libaio \
 		--rw="$2" --bs="$3" --iodepth="$4" --number_ios="$5" --norandommap --randrepeat=1 \
 		--mem="$io_memory" --output-format=json
+}
+
+# obey TERMINAL: scripts in $OUT, whose names come over a line to the host, until it says "end".
+obey() {
+	local step
+	stty -F "$1" -echo
+	exec 5<"$1"
+	echo ready >&3
+	while read -r step <&5 && [ "$step" != end ]; do
+		# shellcheck source=/dev/null
+		. "$OUT/$step"
+		echo "obeyed $step" >&3
+	done
+	exec 5<&-
 }
 
 mkdir -p "$OUT/run"

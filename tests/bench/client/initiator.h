@@ -16,6 +16,7 @@ class Initiator {
   Initiator(const Plan& plan, vm::Address address, vm::Control& control);
 
   double connectSeconds() const { return connect_seconds_; }
+  std::string deviceName() { return ibv_get_device_name(end_->lane(0).id->verbs->device); }
   // So many messages on each connection; returns when the target has all of them. In seconds.
   double run(uint64_t messages);
 

@@ -10,7 +10,10 @@
 #include <optional>
 #include <thread>
 
+#include "client/basics.h"
+#include "client/disk.h"
 #include "client/initiator.h"
+#include "client/meter.h"
 #include "client/target.h"
 #include "client/tcp.h"
 #include "common/error.h"
@@ -24,7 +27,11 @@ using vm::fail;
 constexpr char kUsage[] =
     "kiwarp-bench --listen ADDRESS [--port N]          the target; ends after one run\n"
     "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
-    "  --op send|write|read|latency|idle   what is done [send]\n"
+    "kiwarp-bench --disk DEVICE OPTION...              I/O on a disk; prints the result\n"
+    "kiwarp-bench --basics                             what calls, switches, timers take here\n"
+    "  --op send|write|read|latency|idle   what is done [send]; on a disk write|read\n"
+    "  --random          on a disk, not one after the other\n"
+    "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
     "  --size OCTETS     of a message [65536]\n"
     "  --count N         messages on each connection [1000]\n"
@@ -37,12 +44,14 @@ constexpr char kUsage[] =
     "  --idle N          connections that carry none [0]\n"
     "  --qps N           queue pairs without a connection, at each end [0]\n"
     "  --regions N       memory regions that nobody uses, at each end [0]\n"
-    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n";
+    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n"
+    "  --meter TTY       a User-Mode Linux's line to its host, which tells CPU time; with "
+    "counters\n";
 
 constexpr vm::seconds kPatience(600);
 
 struct Settings {
-  std::string listen, connect, op = "send";
+  std::string listen, connect, op = "send", meter;
   uint64_t port = 18515;
   uint64_t settle = 0;
 };
@@ -51,14 +60,17 @@ vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
   return {host, static_cast<uint16_t>(settings.port + 1)};
 }
 
-vm::ControlMessage talk(uint32_t type) {
+vm::ControlMessage talk(uint32_t type, uint64_t value = 0) {
   vm::ControlMessage message;
   message.type = type;
+  message.value[0] = value;
   return message;
 }
 
-void expect(vm::Control& control, uint32_t type) {
-  if (control.receive(vm::Deadline(kPatience)).type != type) fail("the peer says something else");
+uint64_t expect(vm::Control& control, uint32_t type) {
+  const vm::ControlMessage message = control.receive(vm::Deadline(kPatience));
+  if (message.type != type) fail("the peer says something else");
+  return message.value[0];
 }
 
 int runTarget(const Settings& settings) {
@@ -69,7 +81,7 @@ int runTarget(const Settings& settings) {
   plan.check();
   if (plan.tcp) {
     const int listener = TcpEnd::listen(rdmaAddress(settings.listen, settings));
-    control.send(talk(kReady));
+    control.send(talk(kReady, static_cast<uint64_t>(getpid())));
     TcpEnd end = TcpEnd::accept(plan, listener);
     control.send(talk(kRegion));
     end.serve(plan.warm_up);
@@ -77,7 +89,7 @@ int runTarget(const Settings& settings) {
     expect(control, kEnd);
   } else {
     Target target(plan, rdmaAddress(settings.listen, settings));
-    control.send(talk(kReady));
+    control.send(talk(kReady, static_cast<uint64_t>(getpid())));
     target.accept(control);
     target.serve(plan.warm_up);
     target.serve(plan.count);
@@ -128,14 +140,53 @@ void print(const Plan& plan, const Settings& settings, double connecting, double
   std::printf("\n");
 }
 
+// A run that the host's meter and the kernel's counters are read before and after; in seconds.
 template <typename End>
-void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before) {
+double measure(End& end, uint64_t messages, Meter& meter, const Counters& counters) {
+  if (!meter.present()) return end.run(messages);
+  const Counters::Values before = counters.read();
+  const Meter::Reading begun = meter.read();
+  const double took = end.run(messages);
+  const Meter::Reading ended = meter.read();
+  const Counters::Values after = counters.read();
+  std::printf("cpu_s=%.9f wall_s=%.9f calls=%llu",
+              static_cast<double>(ended.cpu_ns - begun.cpu_ns) / 1e9, took,
+              static_cast<unsigned long long>(ended.calls - begun.calls));
+  for (size_t i = 0; i < before.size(); ++i) {
+    std::printf(" %s=%llu", before[i].first,
+                static_cast<unsigned long long>(after[i].second - before[i].second));
+  }
+  std::printf("\n");
+  return took;
+}
+
+int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
+  if (settings.op != "read" && settings.op != "write") fail("a disk is read or written");
+  disk.write = settings.op == "write";
+  disk.size = plan.size;
+  disk.depth = plan.depth;
+  Disk end(disk);
+  Meter meter(settings.meter);
+  const Counters counters({getpid()}, {});
+  end.run(plan.warm_up);
+  const double took = measure(end, plan.count, meter, counters);
+  const auto requests = static_cast<double>(plan.count);
+  std::printf("op=%s iops=%.1f mib_per_s=%.3f\n", settings.op.c_str(), requests / took,
+              requests * static_cast<double>(plan.size) / took / (1 << 20));
+  return 0;
+}
+
+template <typename End>
+void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before,
+           pid_t peer) {
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.settle));
   const int64_t memory = kernelMemory() - memory_before;
   double took = 0;
   if (plan.op != Op::kIdle) {
+    Meter meter(settings.meter);
+    const Counters counters({getpid(), peer}, end.deviceName());
     if (plan.warm_up > 0) end.run(plan.warm_up);
-    took = end.run(plan.count);
+    took = measure(end, plan.count, meter, counters);
   }
   print(plan, settings, end.connectSeconds(), took, memory);
 }
@@ -146,16 +197,16 @@ int runInitiator(const Settings& settings, Plan plan) {
   vm::Control control = vm::Control::connectTo(
       settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kPatience));
   control.send(plan.pack());
-  expect(control, kReady);
+  const auto peer = static_cast<pid_t>(expect(control, kReady));
   const vm::Address address = rdmaAddress(settings.connect, settings);
   const int64_t memory_before = kernelMemory();
   if (plan.tcp) {
     TcpEnd end = TcpEnd::connect(plan, address);
     expect(control, kRegion);
-    drive(end, plan, settings, memory_before);
+    drive(end, plan, settings, memory_before, peer);
   } else {
     Initiator end(plan, address, control);
-    drive(end, plan, settings, memory_before);
+    drive(end, plan, settings, memory_before, peer);
   }
   control.send(talk(kEnd));
   return 0;
@@ -169,6 +220,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   bench::Settings settings;
   bench::Plan plan;
+  bench::DiskPlan disk;
+  bool basics = false;
   vm::Options options(bench::kUsage);
   options.text("--listen", &settings.listen);
   options.text("--connect", &settings.connect);
@@ -187,8 +240,15 @@ int main(int argc, char** argv) {
   options.number("--qps", &plan.qps);
   options.number("--regions", &plan.regions);
   options.number("--settle", &settings.settle);
+  options.text("--meter", &settings.meter);
+  options.text("--disk", &disk.path);
+  options.flag("--basics", &basics);
+  options.flag("--random", &disk.random);
+  options.flag("--scattered", &disk.scattered);
   try {
     options.parse(argc, argv);
+    if (basics) return bench::runBasics();
+    if (!disk.path.empty()) return bench::runDisk(settings, disk, plan);
     if (settings.listen.empty() == settings.connect.empty()) {
       options.misuse("--listen or --connect is needed");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "client/plan.h"
@@ -21,6 +22,7 @@ class TcpEnd {
   TcpEnd& operator=(const TcpEnd&) = delete;
 
   double connectSeconds() const { return connect_seconds_; }
+  std::string deviceName() const { return {}; }  // none
   // At the end that connected; in seconds.
   double run(uint64_t messages);
   void serve(uint64_t messages);

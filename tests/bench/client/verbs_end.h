@@ -11,6 +11,11 @@
 
 namespace kiwarp::bench {
 
+// Memory of pages of which no two are neighbours: the kernel gives ascending ones as they are first
+// written to, so that is done from the last to the first. By chance it would be anything up to one
+// piece, which is up to 9 % faster. Pages that were never written to are one and the same.
+vm::Memory scatteredMemory(size_t size);
+
 // A completion queue whose owner sleeps until there is something in it.
 class Completions {
  public:

@@ -11,16 +11,15 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from . import contention, profile, report
-from .machine import (TOP, Bench, CostBench, Failed, NativeBench, Runner, build_here,
+from . import contention, native, native_report, natively, profile, report
+from .machine import (TOP, CostBench, Failed, Runner, build_here,
                       build_revision, output_of, say)
-from .plan import NATIVE_FACTOR, SMOKE_FACTOR, Job, jobs, select, usual_variants
+from .plan import SMOKE_FACTOR, Job, jobs, select, usual_variants
 from .results import TOLERANCE, Result, Results, differences, failures
 from .rows import ROWS, Row
 
 BUILD = TOP / "build"
 OUT = BUILD / "bench"
-ROUNDS = 5
 
 
 def parse(arguments: list[str], about: str) -> argparse.Namespace:
@@ -32,10 +31,20 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--only", default="*", metavar="PATTERN", help="rows that match, of several, with commas")
     add("--mtu", default="", metavar="N[,N]", help="of 1500, 9000, 65536")
     add("--variant", default="", metavar="NAME[,NAME]", help="these columns only")
-    add("--bench", default="", choices=["cost", "native"], help="[both; with --quick: cost]")
-    add("--rounds", type=int, default=ROUNDS, metavar="N", help="of the native bench [%(default)s]")
+    add("--bench", default="", choices=["cost", "native"], help="[both; with --quick or --compare: cost]")
+    add("--native", action="store_true", help="as --bench native: the rows for every day beside all others, "
+        "or with --compare beside other trees")
+    add("--newest", action="store_true", help="native speed in the newest kernel of Debian sid, whose system "
+        "calls cost less")
+    add("--basics", action="store_true", help="what a system call, a context switch and a timer take in the "
+        "kernels of the native bench and in this machine's")
+    add("--cpus", type=int, default=1, metavar="N", help="of it [1]")
+    add("--minutes", type=float, default=natively.MINUTES, metavar="N", help="that the native bench takes at most, "
+        "for each MTU [%(default)s]")
+    add("--rounds", type=int, default=0, metavar="N", help="of the native bench [as many as its ratios take]")
     add("--compare", default="", metavar="REV", help="this tree beside another revision of it: "
-        f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure")
+        f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure; with --native "
+        "also several, with commas, or the folders of work trees")
     add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
         "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
@@ -77,7 +86,7 @@ class Progress:
             self.save()
 
 
-def measure(bench: Bench, todo: list[Job], results: Results, extra: dict, out: Path,
+def measure(bench: CostBench, todo: list[Job], results: Results, extra: dict, out: Path,
             save: Callable[[], None] = lambda: None) -> bool:
     """Adds to results; False if a machine had something to complain of."""
     say(f"{bench.name} bench: {len(todo)} measurements")
@@ -111,13 +120,13 @@ def meta(kind: str, measured: str, begun: float) -> dict[str, object]:
             "duration": f"{time.time() - begun:.0f} s"}
 
 
-def tap(results: Results) -> str:
+def tap(results: Results, measured: native.Measured) -> str:
     """A fact for each measurement: it gave a figure. What the figure is, is not judged."""
-    lines = []
-    for n, r in enumerate(results.results, 1):
-        good = r.value is not None and r.value > 0 and not r.missing
-        lines.append(f"{'ok' if good else 'not ok'} {n} - {r.row}, {r.variant}"
-                     + (f": {r.missing}" if r.missing else ""))
+    facts = [(f"{r.row}, {r.variant}", r.value is not None and r.value > 0 and not r.missing, r.missing)
+             for r in results.results]
+    facts += [(f"native: {s.row}, {s.column}", bool(s.cpu) and not s.missing, s.missing) for s in measured.series]
+    lines = [f"{'ok' if good else 'not ok'} {n} - {what}" + (f": {why}" if why else "")
+             for n, (what, good, why) in enumerate(facts, 1)]
     return "\n".join(lines + [f"1..{len(lines)}"])
 
 
@@ -132,7 +141,8 @@ def keep(results: Results, name: str, text: str) -> None:
     save(results, name)
     (OUT / f"{name}.md").write_text(text)
     (OUT / f"{name}.html").write_text(report.html(results, text))
-    print(tap(results) if name == "smoke" else text)
+    if name != "smoke":
+        print(text)
     say(f"{OUT}/{name}.html, .md and .json")
 
 
@@ -174,6 +184,31 @@ def resumed(kind: str, measured: str) -> Results:
     return results
 
 
+def run_natively(args: argparse.Namespace) -> int:
+    measured_tree = revision()
+
+    def meta_of(begun: float, kernel: str) -> dict[str, object]:
+        return {**meta("native", measured_tree, begun), "kernel": kernel}
+
+    def keep_native(measured: native.Measured, name: str) -> None:
+        text = native_report.markdown(measured)
+        OUT.mkdir(parents=True, exist_ok=True)
+        (OUT / f"{name}.json").write_text(measured.dump())
+        (OUT / f"{name}.md").write_text(text)
+        if not args.smoke:
+            print(text)
+        say(f"{OUT}/{name}.md and .json")
+
+    return natively.run(args, BUILD, meta_of, keep_native)
+
+
+def smoke(args: argparse.Namespace) -> int:
+    status = max(run(args), run_natively(args))
+    print(tap(Results.load((OUT / "smoke.json").read_text()),
+              native.Measured.load((OUT / "smoke-native.json").read_text())))
+    return status
+
+
 def run(args: argparse.Namespace) -> int:
     begun, measured = time.time(), revision()
     kind = "smoke" if args.smoke else "quick" if args.quick else "full"
@@ -195,15 +230,10 @@ def run(args: argparse.Namespace) -> int:
         results.meta = meta(kind, measured, begun)
         save(results, kind)
 
-    for name in [args.bench] if args.bench else ["cost"] if small else ["cost", "native"]:
-        native = name == "native"
-        factor = SMOKE_FACTOR if args.smoke else NATIVE_FACTOR if native else 1.0
-        rounds = args.rounds if native and not args.smoke else 1
-        todo = [job for job in jobs(rows, name, mtus, variants, rounds, factor)
-                if job.round >= results.samples(name, job.row.name, job.mtu, job.variant)]
-        if todo:
-            bench: NativeBench | CostBench = NativeBench(BUILD) if native else CostBench(BUILD)
-            well = measure(bench, todo, results, {}, OUT / kind, save_so_far) and well
+    todo = [job for job in jobs(rows, "cost", mtus, variants, 1, SMOKE_FACTOR if args.smoke else 1.0)
+            if job.round >= results.samples("cost", job.row.name, job.mtu, job.variant)]
+    if todo:
+        well = measure(CostBench(BUILD), todo, results, {}, OUT / kind, save_so_far)
     if not results.results:
         raise Failed("no row matches (--list shows them)")
     results.meta = meta(kind, measured, begun)
@@ -221,9 +251,15 @@ def show_rows() -> None:
 
 def document(path: str) -> int:
     """The tables of a page from a run's JSON."""
-    results = Results.load(Path(path).read_text())
     to = TOP / "Documentation" / "performance"
     to.mkdir(exist_ok=True)
+    if native.is_native(Path(path).read_text()):
+        measured = native.Measured.load(Path(path).read_text())
+        (to / "native.md").write_text("# Measured natively\n\nWritten by `scripts/bench --document`; see "
+                                      "[performance](../performance.md#native-speed) for what it means.\n\n"
+                                      + native_report.markdown(measured))
+        return 0
+    results = Results.load(Path(path).read_text())
     for old in to.glob("plot-*.svg"):
         old.unlink()
     links = []
@@ -262,6 +298,9 @@ def main(arguments: list[str], about: str) -> int:
             return 0
         if args.document and not args.profile:
             return document(args.document)
+        if args.report and native.is_native(Path(args.report).read_text()):
+            print(native_report.markdown(native.Measured.load(Path(args.report).read_text())))
+            return 0
         if args.report:
             results = Results.load(Path(args.report).read_text())
             keep(results, Path(args.report).stem, report.markdown(results))
@@ -271,7 +310,18 @@ def main(arguments: list[str], about: str) -> int:
             return contention.run([int(n) for n in args.contention.split(",")], args.compare, BUILD)
         if args.profile:
             return profiles(args)
-        return compare(args) if args.compare else run(args)
+        if args.basics:
+            print(natively.basics(BUILD))
+            return 0
+        if args.smoke:
+            return smoke(args)
+        if args.native or args.bench == "native":
+            return run_natively(args)
+        if args.compare:
+            return compare(args)
+        if args.bench or args.quick:
+            return run(args)
+        return max(run(args), run_natively(args))
     except Failed as failed:
         say(f"bench: {failed}")
         return 2

@@ -44,28 +44,36 @@ def make(top: Path, log: Path, *arguments: str) -> None:
         raise Failed(f"the build failed: {log}")
 
 
-def build_here(build: Path) -> Build:
-    make(TOP, build / "bench" / "make.log", "bench")
+def build_here(build: Path, target: str = "bench") -> Build:
+    make(TOP, build / "bench" / "make.log", target)
     return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
 
 
-def build_revision(revision: str) -> tuple[Build, str]:
+def build_revision(revision: str, uml: Path | None = None) -> tuple[Build, str]:
     """Module and provider of another revision, built once, outside the tree."""
     commit = output_of(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"])
-    kernel = output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"])
+    kernel = uml.name if uml else output_of(["bash", "-c", ". scripts/lib.sh; guest_kernel"])
     kept = CACHE / f"rev-{commit[:16]}-{kernel}"
     if not (kept / "kiwarp.ko").exists():
         say(f"Building {revision} ({commit[:12]})")
         tree = CACHE / f"{kept.name}.{os.getpid()}"
         try:
             output_of(["git", "worktree", "add", "-q", "--detach", tree, commit])
-            make(tree, CACHE / f"{kept.name}.log", "all")
+            build_tree(tree, tree / "build", CACHE / f"{kept.name}.log", uml)
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copy(tree / "build" / "libkiwarp-rdmav34.so", kept)
             shutil.copy(tree / "build" / "kiwarp.ko", kept)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=TOP, check=False)
     return Build(str(kept / "kiwarp.ko"), str(kept / "libkiwarp")), commit
+
+
+def build_tree(tree: Path, build: Path, log: Path, uml: Path | None = None) -> Build:
+    """Module and provider of a source tree, for a User-Mode Linux or for the guests' kernel."""
+    kernel = [f"KDIR={uml}", "ARCH=um"] if uml else []
+    make(tree, log, "module", f"BUILD={build}", *kernel)
+    make(tree, log, "provider", f"BUILD={build}")
+    return Build(str(build / "kiwarp.ko"), str(build / "libkiwarp"))
 
 
 class CostBench:
@@ -96,12 +104,19 @@ class CostBench:
 class NativeBench:
     """User-Mode Linux: a kernel that is a process, at the speed of this machine."""
 
-    name = "native"
-    lanes = 1
+    def __init__(self, build: Path, newest: bool = False, cpus: int = 1, checkers: bool = False) -> None:
+        """With checkers, it is the one that other tests have: what it measures says nothing."""
+        self.options: list[str] = []
+        configs = [] if checkers else [TOP / "tests/bench/uml.config"]
+        if newest:
+            configs.append(TOP / "tests/bench/uml-newest.config")
+            self.options = ["seccomp=on", f"ncpus={cpus}"]
+        self.uml = Path(output_of([TOP / "scripts/uml", *["--newest"] * newest, *configs]))
+        self.build = build / self.uml.name
 
-    def __init__(self, build: Path) -> None:
-        self.build = build / "bench" / "uml"
-        self.uml = Path(output_of([TOP / "scripts/uml", TOP / "tests/bench/uml.config"]))
+    @property
+    def release(self) -> str:
+        return (self.uml / "include/config/kernel.release").read_text().strip()
 
     def builds(self, names: Iterable[str], extra: dict[str, Build]) -> dict[str, Build]:
         found: dict[str, Build] = dict(extra)
@@ -111,6 +126,8 @@ class NativeBench:
             if variant.siw is not None:
                 found[name] = Build(output_of([TOP / "scripts/siw", *variant.siw.split(),
                                                "--uml", self.uml]))
+            elif variant.type == "rxe":
+                found[name] = Build(str(next((self.uml / "root").rglob("rdma_rxe.ko"))))
             elif variant.type and name not in found:
                 make(TOP, self.build / "make.log", "module", f"KDIR={self.uml}", "ARCH=um",
                      f"BUILD={self.build}")
@@ -118,13 +135,10 @@ class NativeBench:
         return found
 
     def command(self, out: Path, memory: int) -> list[str]:
-        return ["timeout", "-k", "5", "7200", str(self.uml / "linux"), f"mem={memory}M",
+        return [str(self.uml / "linux"), f"mem={memory}M", *self.options,
                 "rootfstype=hostfs", "rootflags=/", "ro", f"init={TOP}/tests/bench/uml-init",
                 "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", "null_blk.gb=1",
                 "null_blk.irqmode=0", f"BENCH_TOP={TOP}", f"BENCH_UML={self.uml}", f"BENCH_OUT={out}"]
-
-
-Bench = CostBench | NativeBench
 
 
 def follow(process: subprocess.Popen[bytes], path: Path) -> Iterator[str]:
@@ -169,7 +183,7 @@ def share(todo: Todo, lanes: int) -> list[Todo]:
 class Runner:
     """Does jobs in as many boots as it takes, and keeps their results with those there are already."""
 
-    def __init__(self, bench: Bench, out: Path, extra: dict[str, Build], prologue: str = "",
+    def __init__(self, bench: CostBench, out: Path, extra: dict[str, Build], prologue: str = "",
                  lanes: int = 1, known: Iterable[Result] = ()) -> None:
         self.bench, self.out, self.extra, self.prologue = bench, out, extra, prologue
         self.lanes = lanes

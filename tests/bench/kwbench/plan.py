@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import fnmatch
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
 from .rows import QUICK_LEFT_OUT, ROWS, VARIANTS, Row, Variant
-from .tools import Perftest, Tool
+from .tools import Tool
 
-# Native speed is that of the cost bench's clock, or more: a run must last.
-NATIVE_FACTOR = 2.0
-# It is there to confirm the other's ratios with caches and memory; not for each table again.
-NATIVE_MTUS = (1500, 9000)
 SMOKE_FACTOR = 0.02
 # siw takes many times longer for the same work, and its figures repeat as well with less.
 SIW_FACTOR = 0.25
@@ -47,31 +43,26 @@ def select(pattern: str, quick: bool, smoke: bool) -> list[Row]:
     return [r for r in rows if r.quick] if quick else rows
 
 
-def _tool(row: Row, variant: str, factor: float, native: bool) -> Tool | None:
+def _tool(row: Row, variant: str, factor: float) -> Tool | None:
     tool = row.plain if variant.startswith("tcp") else row.tool
-    if native and isinstance(tool, Perftest):
-        # perftest takes its time from a rate that User-Mode Linux does not tell.
-        tool = tool.client()
     if variant.startswith("siw") and not row.name.startswith("latency"):
         factor *= SIW_FACTOR
     return tool.scaled(factor) if tool and factor != 1 else tool
 
 
-def jobs(rows: Iterable[Row], bench: str, mtus: Iterable[int], variants: Callable[[Row], Iterable[str]],
+def jobs(rows: list[Row], bench: str, mtus: Iterable[int], variants: Callable[[Row], Iterable[str]],
          rounds: int = 1, factor: float = 1.0) -> list[Job]:
     """In the order in which the guest does them: each MTU, net, round and variant by itself."""
-    chosen = [r for r in rows if bench == "cost" or r.native]
     order = [*VARIANTS, "base", "head"]
     found = []
     for mtu in mtus:
         for disk in (False, True):
             for number in range(rounds):
                 for variant in order:
-                    for row in chosen:
-                        if (row.disk != disk or mtu not in row.mtus or variant not in variants(row)
-                                or (bench == "native" and mtu not in NATIVE_MTUS)):
+                    for row in rows:
+                        if row.disk != disk or mtu not in row.mtus or variant not in variants(row):
                             continue
-                        tool = _tool(row, variant, factor, bench == "native")
+                        tool = _tool(row, variant, factor)
                         if tool:
                             found.append(Job(bench, row, mtu, variant, tool, number))
     return found
@@ -89,7 +80,13 @@ def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:
 
 
 def variant_of(name: str) -> Variant:
-    return VARIANTS["kiwarp" if name in ("base", "head") else name]
+    """Of a column: a variant, one with other settings ("kiwarp:crc=0"), or another build of Kiwarp."""
+    kind, *settings = name.split(":")
+    variant = VARIANTS.get(kind, VARIANTS["kiwarp"])
+    if not settings:
+        return variant
+    return replace(variant, title=f"{variant.title}, {' '.join(settings)}",
+                   settings=(*variant.settings, *settings), name=name)
 
 
 def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:

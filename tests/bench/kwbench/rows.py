@@ -28,6 +28,8 @@ VARIANTS = {
         Variant("siw-gso", "siw, GSO, CRC off", "siw", siw="--gso"),
         Variant("siw", "siw as shipped", "siw", siw=""),
         Variant("siw-crc", "siw, CRC on", "siw", siw="--crc"),
+        Variant("rxe", "rxe", "rxe"),
+        Variant("again", "Kiwarp again", "kiwarp"),
     )
 }
 KIWARP = ("kiwarp", "kiwarp-nocrc")

@@ -245,7 +245,7 @@ class Plans(unittest.TestCase):
         self.assertIn("use_device kiwarp /k.ko /lib crc=0", lines)
 
     def test_rounds_alternate(self):
-        found: list[Job] = jobs([BY_NAME["send-64k"]], "native", [1500],
+        found: list[Job] = jobs([BY_NAME["send-64k"]], "cost", [1500],
                                 lambda row: ("kiwarp", "siw"), rounds=2)
         self.assertEqual([j.variant for j in found], ["kiwarp", "siw", "kiwarp", "siw"])
 

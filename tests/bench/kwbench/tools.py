@@ -13,6 +13,7 @@ import shlex
 from dataclasses import dataclass, replace
 
 ADDRESS = "10.1.0.1"
+PROGRAM = '"$TOP/build/host/tests/bench/kiwarp-bench"'
 
 
 def figure(value: float) -> float | None:
@@ -34,6 +35,7 @@ class Client:
     field: str = "mib_per_s"
     options: str = ""
     list: int = 1
+    call: str = "measure"  # of guest.sh: or transfer
 
     def scaled(self, factor: float) -> Client:
         # Whole lists, and enough of them that what is measured is a run.
@@ -41,12 +43,10 @@ class Client:
         return replace(self, count=lists * self.list)
 
     def script(self, index: int, plain: bool) -> str:
-        program = ["$TOP/build/host/tests/bench/kiwarp-bench", "--port", "@PORT@"]
         client = f"--connect {ADDRESS} --op {self.op} --size {self.size} --count {self.count}"
         client += f" --list {self.list} {self.options}" + (" --tcp" if plain else "")
-        line = _pair(index, [*program, "--listen", ADDRESS], [*program, *client.split()])
-        line = line.replace("'$TOP/build/host/tests/bench/kiwarp-bench'",
-                            '"$TOP/build/host/tests/bench/kiwarp-bench"')
+        line = (f"{self.call} {index} {PROGRAM} --port @PORT@ --listen {ADDRESS} -- "
+                f"{PROGRAM} --port @PORT@ {shlex.join(client.split())}")
         return f"tidy\n{line}" if self.op == "idle" else line
 
     def value(self, text: str) -> float | None:
@@ -136,4 +136,33 @@ class Disk:
         return value / (1e6 if self.field == "bw_bytes" else 1)
 
 
-Tool = Client | Perftest | Iperf3 | Disk
+@dataclass(frozen=True)
+class DiskClient:
+    """kiwarp-bench on the NVMe host's disk: fio's work, between two looks at the meter."""
+
+    disk: Disk
+    count: int
+    options: str = ""
+
+    def script(self, index: int, plain: bool) -> str:
+        pattern = self.disk.pattern
+        options = f"--op {pattern.removeprefix('rand')} --size {size_of(self.disk)} --depth {self.disk.depth}"
+        options += f" --count {self.count} {self.options}"
+        options += " --random" * pattern.startswith("rand") + " --scattered" * (self.disk.memory == "pages")
+        return f'alone {index} {PROGRAM} --disk "$(nvme_disk)" {options}'
+
+    def value(self, text: str) -> float | None:
+        found = re.search(r"\biops=([0-9.]+)", text)
+        return figure(float(found[1])) if found else None
+
+    def scaled(self, factor: float) -> DiskClient:
+        return replace(self, count=max(10, round(self.count * factor)))
+
+
+def size_of(tool: Tool) -> int:
+    """Of a message or an I/O, in bytes."""
+    size = tool.size if not isinstance(tool, DiskClient) else tool.disk.size
+    return int(size[:-1]) << 10 if isinstance(size, str) else size
+
+
+Tool = Client | Perftest | Iperf3 | Disk | DiskClient

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The native bench's arithmetic, and when it has measured enough."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from kwbench import meter, native, native_report, natively, stats
+from kwbench.native import Campaign, Measured, Pair, Series, messages_of, tool_of
+from kwbench.plan import variant_of
+from kwbench.rows import BY_NAME, ROWS
+
+
+class Statistics(unittest.TestCase):
+    def test_a_quantile_is_between_two_values_by_their_distance(self):
+        self.assertEqual(stats.quantile([5.0, 1.0, 3.0, 2.0, 4.0]), 2.0)
+        self.assertEqual(stats.quantile([1.0, 2.0], 0.25), 1.25)
+        self.assertEqual(stats.quantile([7.0]), 7.0)
+        self.assertEqual(stats.quantile([3.0, 1.0, 2.0], 1.0), 3.0)
+
+    def test_what_disturbs_a_few_rounds_is_not_in_the_figure(self):
+        self.assertEqual(stats.quantile([1.0] * 7 + [50.0] * 3), 1.0)
+
+    def test_the_spread_is_between_the_quartiles(self):
+        self.assertEqual(stats.spread([1.0, 2.0, 3.0, 4.0, 5.0]), 1.0)
+        self.assertEqual(stats.spread([2.0, 2.0]), 0.0)
+
+    def rounds(self, level, noise, count=40, seed=3):
+        chance = random.Random(seed)
+        return {n: level * (1 + noise * chance.random()) for n in range(count)}
+
+    def test_the_ratio_of_equals_is_one(self):
+        found = stats.ratio(self.rounds(1.0, 0.1, seed=1), self.rounds(1.0, 0.1, seed=2))
+        self.assertLess(found.low, 1.0)
+        self.assertGreater(found.high, 1.0)
+
+    def test_the_interval_has_the_ratio_and_shrinks_with_rounds(self):
+        few = stats.ratio(self.rounds(2.0, 0.2, 10, 1), self.rounds(1.0, 0.2, 10, 2))
+        many = stats.ratio(self.rounds(2.0, 0.2, 400, 1), self.rounds(1.0, 0.2, 400, 2))
+        for found in (few, many):
+            self.assertLessEqual(found.low, found.value)
+            self.assertGreaterEqual(found.high, found.value)
+            self.assertTrue(found.low < 2.0 < found.high)
+        self.assertLess(many.width, few.width)
+
+    def test_rounds_are_drawn_in_pairs(self):
+        # Whatever disturbs a round disturbs both: their ratio is known exactly.
+        disturbed = self.rounds(1.0, 3.0)
+        found = stats.ratio({n: 2 * v for n, v in disturbed.items()}, disturbed)
+        self.assertAlmostEqual(found.low, 2.0)
+        self.assertAlmostEqual(found.high, 2.0)
+
+    def test_a_round_that_one_lacks_does_not_count(self):
+        self.assertEqual(stats.ratio({1: 2.0, 2: 2.0, 3: 9.0}, {1: 1.0, 2: 1.0}).rounds, 2)
+        self.assertIsNone(stats.ratio({1: 2.0}, {2: 1.0}))
+
+    def test_a_ratio_is_known_by_enough_rounds_that_agree(self):
+        self.assertFalse(stats.Ratio(1.0, 0.99, 1.01, stats.MIN_ROUNDS - 1).known)
+        self.assertTrue(stats.Ratio(1.0, 0.99, 1.01, stats.MIN_ROUNDS).known)
+        self.assertFalse(stats.Ratio(1.0, 0.98, 1.02, 100).known)
+        self.assertTrue(stats.Ratio(4.0, 3.95, 4.05, 100).known)
+
+
+def measured(costs, pairs):
+    """Of send-64k at MTU 1500: each column's costs by round."""
+    found = Measured({}, [Pair(*p) for p in pairs])
+    for column, rounds in costs.items():
+        found.series.append(Series("send-64k", 1500, column, dict(rounds), dict(rounds)))
+    return found
+
+
+STEADY = {n: 1.0 for n in range(1, 20)}
+WILD = {n: 1.0 + n % 5 for n in range(1, 20)}
+
+
+class Stopping(unittest.TestCase):
+    def wanted(self, number, **costs):
+        some = measured(costs, [(c, "kiwarp") for c in costs if c != "kiwarp"])
+        return Campaign(some, {}, 1500).wanted(BY_NAME["send-64k"], number)
+
+    def test_all_are_wanted_at_first(self):
+        self.assertEqual(set(self.wanted(stats.MIN_ROUNDS, kiwarp=STEADY, tcp=STEADY)), {"kiwarp", "tcp"})
+
+    def test_what_is_known_is_not_measured_again(self):
+        self.assertEqual(self.wanted(20, kiwarp=STEADY, tcp=STEADY), [])
+        self.assertEqual(set(self.wanted(20, kiwarp=STEADY, tcp=STEADY, siw=WILD)), {"kiwarp", "siw"})
+
+    def test_who_fails_again_and_again_is_left_out(self):
+        some = measured({"kiwarp": STEADY, "siw": {}}, [("siw", "kiwarp")])
+        some.find("send-64k", 1500, "siw").failures = 2
+        campaign = Campaign(some, {}, 1500)
+        self.assertEqual(campaign.wanted(BY_NAME["send-64k"], 2), ["kiwarp"])
+        self.assertEqual(campaign.wanted(BY_NAME["send-64k"], 20), [])
+
+
+class Samples(unittest.TestCase):
+    LINE = "cpu_s=0.2 wall_s=0.4 calls=200 switches=50 wakeups=10\nop=send mib_per_s=1.0\n"
+
+    def test_a_round_is_by_the_message(self):
+        series = Series("send-64k", 1500, "kiwarp")
+        self.assertTrue(series.add(1, 100, self.LINE))
+        self.assertEqual((series.cpu, series.wall), ({1: 0.002}, {1: 0.004}))
+        self.assertEqual(series.counter("calls"), 2.0)
+
+    def test_the_first_round_only_counts(self):
+        series = Series("send-64k", 1500, "kiwarp")
+        self.assertTrue(series.add(0, 100, self.LINE))
+        self.assertTrue(series.add(1, 100, self.LINE.replace("wakeups=10", "wakeups=0")))
+        self.assertEqual(list(series.cpu), [1])
+        self.assertEqual(series.counter("wakeups"), 0.1)
+
+    def test_without_figures_it_is_none(self):
+        self.assertFalse(Series("send-64k", 1500, "kiwarp").add(1, 100, "failed: no meter"))
+
+    def test_json_keeps_everything(self):
+        some = measured({"kiwarp": STEADY, "tcp": WILD}, [("tcp", "kiwarp")])
+        again = Measured.load(some.dump())
+        self.assertEqual((again.series, again.pairs), (some.series, some.pairs))
+        self.assertTrue(native.is_native(some.dump()))
+
+    def test_a_kernel_that_complains_is_noticed(self):
+        self.assertEqual(len(native.splats("BUG: sleeping function\nall is well\nWARNING: CPU: 0\n")), 2)
+
+
+class Meters(unittest.TestCase):
+    def test_children_count_and_so_do_those_that_have_ended(self):
+        work = subprocess.Popen(["bash", "-c", "while :; do :; done & wait; read -r"], stdin=subprocess.PIPE)
+        try:
+            usage = meter.Usage(work.pid)
+            while usage.read()[0] < 50_000_000:
+                time.sleep(0.01)
+            child, = meter.children(work.pid)
+            before = usage.read()[0]
+            os.kill(child, signal.SIGKILL)
+            while meter.children(work.pid):
+                time.sleep(0.01)
+            self.assertGreaterEqual(usage.read()[0], before)
+        finally:
+            work.communicate(b"\n")
+
+    def test_a_question_over_the_line_is_answered(self):
+        line = meter.Line()
+        thread = meter.serve(line, meter.Usage(os.getpid()))
+        asks, answers = line.guests[1], line.guests[0]
+        os.write(asks, b"?\n")
+        cpu, _ = map(int, os.read(answers, 100).split())
+        self.assertGreater(cpu, 0)
+        line.started()
+        thread.join()
+        line.close()
+
+
+class Columns(unittest.TestCase):
+    def test_every_column_moves_as_many_messages_with_one_program(self):
+        for row in (r for r in ROWS if r.native and r.quick and not r.disk):
+            tools = [tool_of(row, column, messages_of(row)) for column in ("tcp", "siw", "kiwarp", "rxe")]
+            self.assertEqual(len({t.count for t in tools}), 1, row.name)
+            self.assertGreaterEqual(tools[0].count * stats.MIN_ROUNDS, 60000, row.name)
+            self.assertIn("--tcp", tools[0].script(0, True))
+
+    def test_a_column_may_have_other_settings(self):
+        variant = variant_of("kiwarp-nocrc:batch_us=0")
+        self.assertEqual((variant.type, variant.settings), ("kiwarp", ("crc=0", "batch_us=0")))
+        self.assertEqual(variant_of("head").type, "kiwarp")
+
+    def test_figures_are_in_the_rows_unit(self):
+        self.assertEqual(native_report.figure(BY_NAME["send-64k"], 1 / 16), 1.0)
+        self.assertEqual(native_report.figure(BY_NAME["send-64"], 0.001), 1000.0)
+        self.assertEqual(native_report.figure(BY_NAME["latency-64"], 40e-6), 20.0)
+        self.assertEqual(native_report.processor(BY_NAME["send-64k"], 1 / 16384), 1.0)
+        self.assertEqual(native_report.processor(BY_NAME["send-64"], 1e-6), 1.0)
+
+
+class Judgement(unittest.TestCase):
+    def judged(self, head):
+        some = measured({"base": STEADY, "head": {n: head for n in STEADY}, "again": STEADY},
+                        [("base", "head"), ("again", "base")])
+        return natively.judge(some)
+
+    def test_worse_is_what_is_worse_by_more_than_noise(self):
+        self.assertEqual(self.judged(1.0), 0)
+        self.assertEqual(self.judged(1.01), 0)
+        self.assertEqual(self.judged(1.05), 1)
+        self.assertEqual(self.judged(0.5), 0)
+
+    def test_the_report_says_how_far_a_is_from_a(self):
+        some = measured({"kiwarp": STEADY, "again": {n: 1.01 for n in STEADY}}, [("again", "kiwarp")])
+        self.assertIn("differs by 1.0% at most", native_report.markdown(some))
+
+
+if __name__ == "__main__":
+    unittest.main()
