@@ -13,7 +13,7 @@
  */
 #include <linux/unaligned.h>
 
-#include "stream/place.h"
+#include "stream/rx.h"
 #include "stream/vec.h"
 
 /*

@@ -11,7 +11,6 @@
 #include <net/tcp.h>
 
 #include "stream/counters.h"
-#include "stream/place.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/vec.h"

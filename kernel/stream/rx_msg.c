@@ -7,9 +7,8 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/place.h"
 #include "stream/priv.h"
-#include "stream/rights.h"
+#include "stream/rx.h"
 
 /* A process that waited for its peer goes on: see tx_batch.c. */
 static void kw_rx_tell(struct kw_stream *s)

@@ -7,7 +7,8 @@
  */
 #include <linux/unaligned.h>
 
-#include "stream/tx_fpdu.h"
+#include "stream/sg.h"
+#include "stream/tx.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
