@@ -165,12 +165,21 @@ enum kw_stream_state {
  * @p: what start-up settled
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: p.ord entries; head at @orq_head, @orq_len in use
- * @irq: p.ird entries, likewise
+ * @orq: p.ord entries, outbound Reads
+ * @orq_head: the oldest
+ * @orq_len: how many are in use
+ * @irq: p.ird entries, inbound Read Requests
+ * @irq_head: the oldest
+ * @irq_len: how many are in use
  * @cache: the region in use
+ * @rx: receive state
+ * @tx: transmit state
  * @batch: doorbells, and what is held back
  * @end_work: teardown
- * @save_data_ready: the socket's callbacks, to be put back
+ * @save_data_ready: the socket's callback, to be put back
+ * @save_state_change: likewise
+ * @save_write_space: likewise
+ * @save_error_report: likewise
  */
 struct kw_stream {
 	const struct kw_stream_ops *ops;
