@@ -21,8 +21,8 @@ enum kw_fail {
  * @wqe_done: an entry has its result, enum ib_wc_status
  * @wqe_lent: TCP refers to an entry's buffers: it completes, or is flushed,
  *	after @wqe_back or at @ended
- * @wqe_back: TCP no longer refers to them; good: the entry has succeeded.
- *	Context: process
+ * @wqe_back: TCP no longer refers to them; good: the entry has succeeded. In
+ *	process context
  * @retire: complete the entries that are done, in the order of posting
  * @local_op: do an entry that sends nothing; returns enum ib_wc_status
  * @next_recv: take the next entry off the receive ring, as a private, validated
@@ -39,8 +39,8 @@ enum kw_fail {
  * @closing: graceful teardown has begun, from either side: what is posted by
  *	now is sent, what is posted later is flushed (RFC 5041 section 6.2.1)
  * @failed: the stream works on the queues no longer, after an error
- * @ended: the stream is over and its socket gone; it may be freed by this.
- *	Context: process, no lock held
+ * @ended: the stream is over and its socket gone; it may be freed by this. In
+ *	process context, no lock held
  *
  * Unless said otherwise they are called under the socket lock, in softirq or
  * process context, and may not sleep.

@@ -13,7 +13,7 @@
  */
 #include <linux/unaligned.h>
 
-#include "stream/place.h"
+#include "stream/rx.h"
 #include "stream/vec.h"
 
 /*
@@ -177,7 +177,7 @@ static __always_inline bool kw_predict_is(const struct kw_rx_next *next,
 
 /* Is the CRC right? */
 static bool kw_predict_crc_ok(const struct kw_rx_next *next, const u8 *p,
-			   const u8 *field)
+			      const u8 *field)
 {
 	u32 len = field - p;
 

@@ -19,7 +19,6 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);
 void kw_stream_check_peer(struct kw_stream *s);
 void kw_stream_drained(struct kw_stream *s);
 void kw_end_work(struct work_struct *work);
-void kw_end_state_change(struct sock *sk);
-void kw_end_error_report(struct sock *sk);
+void kw_end_check_lost(struct sock *sk);
 
 #endif /* KW_STREAM_PRIV_H */

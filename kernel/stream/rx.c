@@ -12,7 +12,6 @@
 #include <trace/events/sock.h>
 
 #include "stream/counters.h"
-#include "stream/place.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/vec.h"

@@ -4,7 +4,7 @@
 #define KW_STREAM_RX_H
 
 #include "stream/cursor.h"
-#include "stream/stream.h"
+#include "stream/sg.h"
 
 /*
  * What handling an FPDU gives: 0, or KW_RX_TERM(code) with the enum
@@ -40,6 +40,16 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 
 int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 		    struct kw_cursor *c);
+
+bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
+	      struct kw_cursor *c, struct kw_sg_iter *it);
+bool kw_place_tagged(struct kw_stream *s, const struct kw_segment *seg,
+		     struct kw_cursor *c, struct kw_mem *mem, u32 most);
+void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
+		struct kw_orq_entry *read);
+u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		    u32 *fpdus);
+void kw_predict_end(struct kw_stream *s);
 
 void kw_ack_init(struct kw_stream *s);
 void kw_ack_delay(struct kw_stream *s, bool whole);

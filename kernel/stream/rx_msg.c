@@ -7,9 +7,8 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/counters.h"
-#include "stream/place.h"
 #include "stream/priv.h"
-#include "stream/rights.h"
+#include "stream/rx.h"
 
 /* The consumer has something to look at: see kw_ack_delay(). */
 static void kw_rx_tell(struct kw_stream *s)

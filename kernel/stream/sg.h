@@ -12,6 +12,11 @@ struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag);
 int kw_sg_check(struct kw_stream *s, const struct kiwarp_sge *sge, u32 num_sge,
 		u32 access);
 int kw_sg_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge);
+u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
+		   struct kw_mem **mem);
+u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len);
+u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
+		  u32 len, struct kw_mem **mem);
 bool kw_sg_next(struct kw_stream *s, struct kw_sg_iter *it);
 
 /**
@@ -56,7 +61,7 @@ static inline void kw_sg_start(struct kw_sg_iter *it,
  * @p: first byte
  * @len: how many
  */
-static inline void kw_sg_start_bytes(struct kw_sg_iter *it, void *p, u32 len)
+static inline void kw_sg_start_bytes(struct kw_sg_iter *it, u8 *p, u32 len)
 {
 	it->sge = NULL;
 	it->mem = NULL;

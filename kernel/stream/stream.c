@@ -115,9 +115,9 @@ static void kw_stream_attach(struct kw_stream *s)
 	s->save_error_report = sk->sk_error_report;
 	sk->sk_user_data = s;
 	sk->sk_data_ready = kw_rx_data_ready;
-	sk->sk_state_change = kw_end_state_change;
+	sk->sk_state_change = kw_end_check_lost;
 	sk->sk_write_space = kw_tx_write_space;
-	sk->sk_error_report = kw_end_error_report;
+	sk->sk_error_report = kw_end_check_lost;
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -279,7 +279,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	/* FPDUs, or the end, may have come before the callbacks were set. */
 	kw_rx_run(s);
 	if (sk->sk_err || sk->sk_state == TCP_CLOSE)
-		kw_end_state_change(sk);
+		kw_end_check_lost(sk);
 	kw_stream_kick(s, KW_KICK_LOCKED);
 	release_sock(sk);
 	return 0;

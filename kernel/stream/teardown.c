@@ -149,7 +149,13 @@ static void kw_stream_reset(struct kw_stream *s)
 	s->ops->notify(s);
 }
 
-static void kw_end_check_lost(struct sock *sk)
+/**
+ * kw_end_check_lost() - the socket's state_change and error_report callback
+ * @sk: socket
+ *
+ * Context: called by TCP with the socket lock held.
+ */
+void kw_end_check_lost(struct sock *sk)
 {
 	struct kw_stream *s = sk->sk_user_data;
 
@@ -162,28 +168,6 @@ static void kw_end_check_lost(struct sock *sk)
 	if (sk->sk_err || !s->peer_fin || !s->fin_sent)
 		kw_stream_reset(s);
 	kw_stream_queue(s, &s->end_work, 0);
-}
-
-/**
- * kw_end_state_change() - the socket's state_change callback
- * @sk: socket
- *
- * Context: called by TCP with the socket lock held.
- */
-void kw_end_state_change(struct sock *sk)
-{
-	kw_end_check_lost(sk);
-}
-
-/**
- * kw_end_error_report() - the socket's error_report callback
- * @sk: socket
- *
- * Context: called by TCP with the socket lock held.
- */
-void kw_end_error_report(struct sock *sk)
-{
-	kw_end_check_lost(sk);
 }
 
 /* All that is to be sent has been given to TCP, and no answer is awaited. */

@@ -25,6 +25,8 @@ struct kw_chunk {
 	bool eor;
 };
 
+int kw_fpdu_build(struct kw_stream *s, struct kw_chunk *ch,
+		  struct kw_tx_msg *m);
 bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch);
 bool kw_tx_more(struct kw_stream *s);
 void kw_tx_work(struct work_struct *work);

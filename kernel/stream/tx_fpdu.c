@@ -7,7 +7,8 @@
  */
 #include <linux/unaligned.h>
 
-#include "stream/tx_fpdu.h"
+#include "stream/sg.h"
+#include "stream/tx.h"
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
@@ -78,14 +79,15 @@ static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
 }
 
 /*
- * Build an FPDU of the next @len bytes at @start; without markers it takes
- * @fpdu_len. Returns its end, or NULL if a right is missing.
+ * Build an FPDU of the next @len bytes, with @pad, at @start. Returns
+ * its end, or NULL if a right is missing.
  */
 static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 				       const struct kw_chunk *ch,
 				       struct kw_tx_msg *m, u8 *start, u32 len,
-				       u32 fpdu_len, const enum kw_fpdu_how how)
+				       u32 pad, const enum kw_fpdu_how how)
 {
+	const u32 fpdu_len = KW_MPA_OVERHEAD + m->hdr_len + len + pad;
 	const bool on_the_way = s->p.crc && (how == KW_FPDU_COPY_CRC ||
 					     how == KW_FPDU_REF);
 	u8 *p = start, *payload, *tail, *field;
@@ -106,11 +108,10 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 		return NULL;
 	/* The pad, and what stands in the place of a CRC. */
 	put_unaligned_le32(0, tail);
-	field = tail + (fpdu_len - KW_MPA_OVERHEAD - m->hdr_len - len);
-	if (how == KW_FPDU_MARKED) {
-		fpdu_len = kw_markers_insert(start, ch->cut.off, fpdu_len);
-		field = start + fpdu_len - KW_MPA_CRC_LEN;
-	}
+	field = tail + pad;
+	if (how == KW_FPDU_MARKED)
+		field = start + kw_markers_insert(start, ch->cut.off, fpdu_len) -
+			KW_MPA_CRC_LEN;
 	if (!s->p.crc)
 		put_unaligned_le32(0, field);
 	else if (on_the_way && tail == field)
@@ -134,12 +135,13 @@ static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
 					struct kw_tx_msg *m, u32 len, u32 nr,
 					const enum kw_fpdu_how how)
 {
-	const u32 fpdu_len = kw_fpdu_len(m->hdr_len + len);
+	const u32 pad = kw_fpdu_pad(m->hdr_len + len);
+	const u32 fpdu_len = KW_MPA_OVERHEAD + m->hdr_len + len + pad;
 	u8 *p = ch->p, *end;
 	u32 i;
 
 	for (i = 0; i < nr; i++, p = end) {
-		end = kw_fpdu_one(s, ch, m, p, len, fpdu_len, how);
+		end = kw_fpdu_one(s, ch, m, p, len, pad, how);
 		if (!end)
 			break;
 	}

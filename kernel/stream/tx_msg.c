@@ -8,9 +8,8 @@
 
 #include "stream/counters.h"
 #include "stream/priv.h"
-#include "stream/rights.h"
+#include "stream/sg.h"
 #include "stream/tx.h"
-#include "stream/tx_fpdu.h"
 #include "stream/zcopy.h"
 #include "trace.h"
 
@@ -22,6 +21,30 @@ static const u8 kw_send_ops[2][2] = {
 	{ KW_RDMAP_SEND, KW_RDMAP_SEND_SE },
 	{ KW_RDMAP_SEND_INV, KW_RDMAP_SEND_SE_INV },
 };
+
+/* The header template of a tagged message. */
+static void kw_msg_tagged(struct kw_tx_msg *m, u8 op, u32 stag, u64 to,
+			  u32 len)
+{
+	kw_ddp_put_tagged((u8 *)&m->head.ddp, false, KW_RDMAP_CTRL(op),
+			  stag, to);
+	m->tagged = true;
+	m->hdr_len = KW_DDP_TAGGED_LEN;
+	m->left = len;
+	m->at = to;
+}
+
+/* The same of an untagged one. */
+static void kw_msg_untagged(struct kw_tx_msg *m, u8 op, u32 inv_stag,
+			    u32 qn, u32 msn, u32 len)
+{
+	kw_ddp_put_untagged((u8 *)&m->head.ddp, false,
+			    KW_RDMAP_CTRL(op), inv_stag, qn, msn, 0);
+	m->tagged = false;
+	m->hdr_len = KW_DDP_UNTAGGED_LEN;
+	m->left = len;
+	m->at = 0;
+}
 
 /* A message whose body is in s->tx.body. */
 static void kw_msg_body(struct kw_stream *s, u8 kind, u8 op, u32 qn, u32 msn,

@@ -144,8 +144,8 @@ static int kt_op_next_recv(struct kw_stream *s, struct kw_recv *r)
 }
 
 static void kt_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
-			   u16 status, u32 len, bool solicited,
-			   bool invalidated, u32 inv_stag)
+			    u16 status, u32 len, bool solicited,
+			    bool invalidated, u32 inv_stag)
 {
 	struct kt_link *l = kt_of(s);
 
