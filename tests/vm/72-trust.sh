@@ -89,7 +89,7 @@ setup_pair
 chmod 666 /dev/infiniband/*
 if wanted unpublished; then unpublished; fi
 if wanted churn; then
-	absorb "queue pairs come and go" "${attack[@]}" churn --rounds "${ROUNDS:-2000}"
+	absorb "queue pairs come and go" "${attack[@]}" churn --rounds "${ROUNDS:-500}"
 fi
 if wanted foreign; then victim; fi
 if wanted kernel; then kernels; fi
