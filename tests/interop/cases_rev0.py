@@ -73,10 +73,12 @@ for cut in CUTS:
         with served(env):
             link = ask(env, private(pattern(99)), cut)
         same("private data", pattern(99), link.request.pd)
-        same("rdma_accept", "0", env.subject.accept(link.name, pattern(44)))
+        # A process waits in rdma_accept() for the peer's Start Key.
+        accepted = env.subject.begin_accept(link.name, pattern(44))
         answer = recv_private(link.peer)
         same("answer", (0, pattern(44)), (answer.flags, answer.pd))
         link.peer.send_octets(start_key())
+        same("rdma_accept", "0", accepted())
         same("Start Key", start_key(), link.peer.recv_exactly(16))
         established(env, link, "conn_accepted")
 

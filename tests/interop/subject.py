@@ -73,11 +73,15 @@ class Subject:
             raise SubjectError(f"{line}: {rest}")
         return rest.strip()
 
-    def do(self, *words, **options):
+    def begin(self, *words, **options):
+        """Gives the answer when it is called for."""
         line = " ".join([str(w) for w in words] + [f"{k}={v}" for k, v in options.items()])
         self.pipe.stdin.write(line + "\n")
         self.pipe.stdin.flush()
-        return self._answer(line)
+        return lambda: self._answer(line)
+
+    def do(self, *words, **options):
+        return self.begin(*words, **options)()
 
     def must(self, *words, **options):
         """For what returns an errno: it has to be none."""
@@ -135,6 +139,9 @@ class Subject:
 
     def accept(self, link, pd=b"", **options):
         return self.do("accept", link, pd=_hex(pd), **options)
+
+    def begin_accept(self, link, pd=b"", **options):
+        return self.begin("accept", link, pd=_hex(pd), **options)
 
     def connect(self, link, pd=b"", **options):
         return self.do("connect", link, pd=_hex(pd), **options)

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --timeout 600
+#
+# What a malicious process can try against the kernel and against others: queue pairs that are not
+# there yet or no more, queue pairs of another user, container or of the kernel, connection requests
+# that are answered more than once.
+# ONLY=REGEX runs the attacks whose names match. IW_CM_KO=FILE is an iw_cm with the patch of
+# patches/linux, against which there is one attack more.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=wire.sh
+. "$(dirname "$0")/wire.sh"
+
+trust=("$TOP/build/host/tests/vm/kiwarp-trust" --addr 10.1.0.1)
+ktest=/sys/kernel/debug/kiwarp_ktest
+as_1000=(setpriv --reuid 1000 --regid 1000 --clear-groups)
+as_2000=(setpriv --reuid 2000 --regid 2000 --clear-groups)
+in_container=(unshare --user --map-root-user --pid --fork --mount --mount-proc)
+attack=(ip netns exec a "${as_2000[@]}" "${trust[@]}" --attack)
+
+wanted() { [[ $1 =~ ${ONLY:-.} ]]; }
+denied() { # DEVICE
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/conn_denied" 2>/dev/null || echo 0
+}
+
+# foreign WHAT QPN PREFIX...: PREFIX runs the attacker. What it is refused is counted: a connect, an
+# accept, and a connect to its own parent's.
+foreign() {
+	local what=$1 qpn=$2 before
+	shift 2
+	before=$(denied da)
+	absorb "$what" ip netns exec a "$@" "${trust[@]}" --attack foreign --qpn "$qpn"
+	check "$what: three are counted as denied" test $(($(denied da) - before)) = 3
+}
+
+victim() {
+	local qpn in
+	coproc VICTIM { ip netns exec a "${as_1000[@]}" "${trust[@]}" --attack victim --port 18950 \
+		>"$LOGS/victim" 2>&1; }
+	# shellcheck disable=SC2153
+	in=${VICTIM[1]}
+	until_true 30 grep -q '# qpn' "$LOGS/victim" || die "no victim"
+	qpn=$(sed -n 's/# qpn //p' "$LOGS/victim")
+	foreign "another user's" "$qpn" "${as_2000[@]}"
+	foreign "another process's" "$qpn" "${as_1000[@]}"
+	foreign "another container's" "$qpn" "${in_container[@]}"
+	exec {in}>&-
+	wait "$VICTIM_PID"
+	check_says "the victim has not noticed" '^ok .*as it was' cat "$LOGS/victim"
+}
+
+qpn_of() { rdma resource show qp link "$1" | sed -n 's/.*lqpn \([0-9]*\) .*comm \[rdma_cm\].*/\1/p'; }
+
+# Kernel consumers live in the first network namespace.
+kernels() {
+	make_wire
+	link_add ka - va || die "rdma link add ka"
+	link_add kb - vb || die "rdma link add kb"
+	until_true 10 active ka || die "port of ka is not active"
+	until_true 10 active kb || die "port of kb is not active"
+	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
+	check "the kernel has a connection" sh -c "echo 1 >$ktest/hold"
+	absorb "a kernel consumer's" "${as_2000[@]}" "${trust[@]}" --attack kernel \
+		--qpn "$(qpn_of kb)" --accept-qpn "$(qpn_of ka)"
+	check "a kernel consumer's: both are counted as denied" test "$(denied ka) $(denied kb)" = "1 1"
+	check_says "it is connected still" 'state RTS' rdma resource show qp link ka
+	check "it is closed" sh -c "echo 0 >$ktest/hold"
+	check "rmmod the test module" rmmod kiwarp_ktest
+}
+
+unpublished() {
+	# The attack is to stop the kernel at a fault, which there are other ways to do.
+	echo 1 >/proc/sys/vm/unprivileged_userfaultfd
+	absorb "a queue pair not yet made" "${attack[@]}" unpublished
+}
+
+slow_start() {
+	echo 0 >/sys/class/infiniband/da/settings/mpa_rev_accept
+	echo 500 >/sys/class/infiniband/da/settings/start_timeout_ms
+	absorb "a slow start-up" "${attack[@]}" slow-start
+	echo 10000 >/sys/class/infiniband/da/settings/start_timeout_ms
+	echo "1 2" >/sys/class/infiniband/da/settings/mpa_rev_accept
+}
+
+if [ -n "${IW_CM_KO:-}" ]; then load_file "$IW_CM_KO"; fi
+setup_pair
+chmod 666 /dev/infiniband/*
+if wanted unpublished; then unpublished; fi
+if wanted churn; then
+	absorb "queue pairs come and go" "${attack[@]}" churn --rounds "${ROUNDS:-500}"
+fi
+if wanted foreign; then victim; fi
+if wanted kernel; then kernels; fi
+if wanted twice; then absorb "a request" "${attack[@]}" twice --rounds "${ROUNDS:-5}"; fi
+if wanted slow-start; then slow_start; fi
+if [ -n "${IW_CM_KO:-}" ]; then
+	absorb "a request of one's own" "${attack[@]}" unanswered
+fi
+pair "connections are made as ever" 7174 a b rping -s -a 10.1.0.1 -C 3 -- rping -c -a 10.1.0.1 -C 3
+teardown_pair
+finish

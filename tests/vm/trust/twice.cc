@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// A connection request that is answered more than once, in every order and by several threads.
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/error.h"
+#include "common/random.h"
+#include "trust/attack.h"
+#include "trust/raw_cm.h"
+
+namespace kiwarp::vm {
+namespace {
+
+constexpr uint32_t kNoQp = 1;
+
+class Answers {
+ public:
+  explicit Answers(const Settings& settings)
+      : port_(static_cast<uint16_t>(settings.port)), device_(settings) {
+    Address address(settings.address, port_);
+    server_.listen(address.get(), address.length, 8);
+  }
+
+  // Letters: a and b accept with a queue pair each, n with one that does not exist, r rejects,
+  // d disconnects. One thread for each word; then the identifier is destroyed.
+  void round(const std::vector<std::string>& words) {
+    CmId client = device_.resolved(port_);
+    RawQp active = device_.createQpInInit();
+    if (int rc = connectByNumber(client.get(), active->qp_num)) {
+      fail("rdma_connect: %s", errnoName(rc).c_str());
+    }
+    const uint32_t id = server_.request(Deadline(kPatience));
+    RawQp first = device_.createQpInInit(), second = device_.createQpInInit();
+    std::atomic<unsigned> ready{0};
+    std::vector<std::thread> threads;
+    for (const std::string& word : words) {
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready < words.size()) continue;
+        for (char letter : word) answer(letter, id, first->qp_num, second->qp_num);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (int rc = server_.destroy(id)) fail("destroy: %s", errnoName(rc).c_str());
+    server_.forgetEvents();
+    while (device_.cm().next(Deadline(milliseconds(0)))) continue;
+  }
+
+  unsigned accepted() const { return accepted_; }
+
+ private:
+  void answer(char letter, uint32_t id, uint32_t first, uint32_t second) {
+    switch (letter) {
+      case 'a':
+      case 'b':
+        if (server_.accept(id, letter == 'a' ? first : second) == 0) ++accepted_;
+        break;
+      case 'n':
+        server_.accept(id, kNoQp);
+        break;
+      case 'r':
+        server_.reject(id);
+        break;
+      default:
+        server_.disconnect(id);
+    }
+  }
+
+  uint16_t port_;
+  Device device_;
+  RawCm server_;
+  std::atomic<unsigned> accepted_{0};
+};
+
+}  // namespace
+
+void attackTwice(const Settings& settings) {
+  // One thread, one call after the other; then several at once.
+  static const std::vector<std::vector<std::string>> kOrders = {
+      {"aa"},       {"ab"},
+      {"ar"},       {"an"},
+      {"anr"},      {"ara"},
+      {"ad"},       {"ra"},
+      {"rr"},       {"da"},
+      {"aard"},     {"abrd"},
+      {""},         {"n"},
+      {"a", "a"},   {"a", "b"},
+      {"a", "r"},   {"a", "d"},
+      {"a", "n"},   {"aa", "rr"},
+      {"ab", "nr"}, {"a", "b", "r", "d"},
+  };
+  Answers answers(settings);
+  for (const auto& words : kOrders) {
+    std::string name;
+    for (const std::string& word : words) name += (name.empty() ? "" : " | ") + word;
+    for (uint64_t i = 0; i < settings.rounds; ++i) answers.round(words);
+    fact(true, "answered by " + (name.empty() ? "nothing" : name));
+  }
+  answers.round({"a"});
+  fact(answers.accepted() >= settings.rounds, "and a request can still be accepted");
+}
+
+// Revision 0: private data are exchanged before start-up can end, and the peer lets it wait. While
+// one thread accepts, another rejects.
+void attackSlowStart(const Settings& settings) {
+  static const char kPrivate[] = "MPA private data\0\0\0\4four";
+  const auto port = static_cast<uint16_t>(settings.port);
+  Address address(settings.address, port);
+  Device device(settings);
+  RawCm server;
+  server.listen(address.get(), address.length, 4);
+
+  const int peer = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (peer < 0 || connect(peer, address.get(), address.length) ||
+      write(peer, kPrivate, sizeof(kPrivate) - 1) < 0) {
+    fail("the peer: %s", errnoName(errno).c_str());
+  }
+  const uint32_t id = server.request(Deadline(kPatience));
+  RawQp qp = device.createQpInInit();
+  int accepted = -1, rejected = -1;
+  std::thread acceptor([&] { accepted = server.accept(id, qp->qp_num); });
+  // The peer has the answer: the request is accepted, and the start-up under way.
+  char octet = 0;
+  const bool answered = read(peer, &octet, 1) == 1;
+  std::thread rejecter([&] { rejected = server.reject(id); });
+  acceptor.join();
+  rejecter.join();
+  fact(answered && accepted == 0, "a slow start-up is accepted: 0, got " + errnoName(accepted));
+  fact(rejected == EINVAL, "and not to be rejected: EINVAL, got " + errnoName(rejected));
+  fact(server.destroy(id) == 0, "its identifier can be destroyed");
+  close(peer);
+}
+
+// The active side answers, as if it had been asked, while it waits for an answer itself. An iw_cm
+// that is not patched does not survive this, whatever the device below it does.
+void attackUnanswered(const Settings& settings) {
+  const auto port = static_cast<uint16_t>(settings.port);
+  Address address(settings.address, port);
+  Device device(settings);
+  RawCm server;
+  server.listen(address.get(), address.length, 4);
+
+  CmId client = device.resolved(port);
+  RawQp qp = device.createQpInInit();
+  if (int rc = connectByNumber(client.get(), qp->qp_num)) {
+    fail("rdma_connect: %s", errnoName(rc).c_str());
+  }
+  const uint32_t id = server.request(Deadline(kPatience));
+  int rc = rdma_reject(client.get(), nullptr, 0) ? errno : 0;
+  fact(rc == EINVAL, "rejected by who has asked: EINVAL, got " + errnoName(rc));
+  rdma_conn_param param{};
+  param.qp_num = qp->qp_num;
+  rc = rdma_accept(client.get(), &param) ? errno : 0;
+  fact(rc == EINVAL, "accepted by who has asked: EINVAL, got " + errnoName(rc));
+  // Both wait for the answer, which comes when the request goes.
+  std::thread leaver([&] {
+    rdma_disconnect(client.get());
+    client.reset();
+  });
+  server.destroy(id);
+  leaver.join();
+  fact(true, "and it can be disconnected and destroyed");
+}
+
+}  // namespace kiwarp::vm
