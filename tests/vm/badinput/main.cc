@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "badinput/harness.h"
+#include "common/cases.h"
 #include "common/options.h"
 
 namespace {
@@ -24,6 +25,7 @@ const char kUsage[] =
     "  --case NAME         run only this one; --list lists them\n"
     "  --skip LIST         names not to run, where the peer or device is known to crash on them\n"
     "  --startup-timeout S bound within which the device gives a silent peer up (60)\n"
+    "GoogleTest runs the cases: --gtest_repeat=N and such are understood, too.\n"
     "Prints TAP. Exit: 0 all passed, 1 not, 2 usage, 3 stuck in a call.\n";
 
 // The longest case waits for one time-out of start-up.
@@ -45,8 +47,8 @@ std::vector<Case> allCases() {
   return cases;
 }
 
-// Empty when the case passed.
-std::string runCase(const Case& test, Env& env) {
+void runCase(const Case& test, Env& env) {
+  alarm(kCaseAlarm);
   std::string result;
   try {
     test.run(env);
@@ -58,25 +60,7 @@ std::string runCase(const Case& test, Env& env) {
   } catch (const Failure& failure) {
     result += (result.empty() ? "" : "; ") + std::string(failure.what());
   }
-  return result;
-}
-
-int runAll(const std::vector<Case>& cases, Env& env) {
-  std::printf("1..%zu\n", cases.size());
-  unsigned number = 0, failed = 0;
-  for (const Case& test : cases) {
-    alarm(kCaseAlarm);
-    const std::string result = runCase(test, env);
-    ++number;
-    if (result.empty()) {
-      std::printf("ok %u - %s\n", number, test.name.c_str());
-    } else {
-      ++failed;
-      std::printf("not ok %u - %s # %s\n", number, test.name.c_str(), result.c_str());
-    }
-  }
-  std::printf("%u passed, %u failed\n", number - failed, failed);
-  return failed == 0 ? 0 : 1;
+  if (!result.empty()) kiwarp::vm::fail("%s", result.c_str());
 }
 
 }  // namespace
@@ -87,6 +71,7 @@ int main(int argc, char** argv) {
   bool list = false;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
+    kiwarp::vm::initCases(&argc, argv);
     kiwarp::vm::Options options(kUsage);
     options.text("--addr", &address);
     options.number("--port", &port);
@@ -111,7 +96,10 @@ int main(int argc, char** argv) {
     std::signal(SIGALRM, onAlarm);
     alarm(kCaseAlarm);
     Env env(address, static_cast<uint16_t>(port), startup);
-    return runAll(cases, env);
+    for (const Case& test : cases) {
+      kiwarp::vm::addCase(test.name, [&test, &env] { runCase(test, env); });
+    }
+    return kiwarp::vm::runCases();
   } catch (const Failure& failure) {
     std::printf("Bail out! %s\n", failure.what());
     return 1;

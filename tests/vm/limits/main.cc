@@ -11,10 +11,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <thread>
 #include <vector>
 
+#include "common/cases.h"
 #include "common/cm.h"
 #include "common/error.h"
 #include "common/options.h"
@@ -57,7 +57,6 @@ class Limits {
     End client, server;
   };
 
-  void run(const std::string& name, const std::function<void()>& test);
   void prepare(End* end, QpConfig config, int cqe);
   Pair connect(const QpConfig& config, int cqe);
   void await(ibv_cq* cq, uint64_t count, seconds limit, uint32_t last_length = UINT32_MAX);
@@ -79,7 +78,6 @@ class Limits {
   ibv_context* context_;
   ibv_device_attr attr_;
   Pd pd_;
-  unsigned number_ = 0, failed_ = 0;
 };
 
 Limits::Limits(const Settings& settings) : settings_(settings) {
@@ -399,31 +397,18 @@ void Limits::hugeSend() {
   buffers.check();
 }
 
-void Limits::run(const std::string& name, const std::function<void()>& test) {
-  ++number_;
-  try {
-    test();
-    std::printf("ok %u - %s\n", number_, name.c_str());
-  } catch (const Failure& failure) {
-    ++failed_;
-    std::printf("not ok %u - %s # %s\n", number_, name.c_str(), failure.what());
-  }
-}
-
 int Limits::run() {
-  std::printf("1..%d\n", settings_.huge ? 8 : 6);
-  run("largest-cq", [this] { largestCq(); });
-  run("largest-qp", [this] { largestQp(); });
-  run("full-queues", [this] { fullQueues(); });
-  run("sixteen-sges", [this] { gatherSixteen(); });
-  run("most-inline-data", [this] { inlineMost(); });
-  run("whole-memory-in-one-mr", [this] { wholeMemory(); });
+  addCase("largest-cq", [this] { largestCq(); });
+  addCase("largest-qp", [this] { largestQp(); });
+  addCase("full-queues", [this] { fullQueues(); });
+  addCase("sixteen-sges", [this] { gatherSixteen(); });
+  addCase("most-inline-data", [this] { inlineMost(); });
+  addCase("whole-memory-in-one-mr", [this] { wholeMemory(); });
   if (settings_.huge) {
-    run("write-of-2-gib", [this] { hugeWrite(); });
-    run("send-of-2-gib", [this] { hugeSend(); });
+    addCase("write-of-2-gib", [this] { hugeWrite(); });
+    addCase("send-of-2-gib", [this] { hugeSend(); });
   }
-  std::printf("%u passed, %u failed\n", number_ - failed_, failed_);
-  return failed_ == 0 ? 0 : 1;
+  return runCases();
 }
 
 void onAlarm(int) {
@@ -445,6 +430,7 @@ int main(int argc, char** argv) {
   options.number("--memory-percent", &settings.memory_percent);
   options.flag("--huge", &settings.huge);
   try {
+    kiwarp::vm::initCases(&argc, argv);
     options.parse(argc, argv);
     if (settings.address.empty()) options.misuse("--addr is needed");
     std::signal(SIGALRM, kiwarp::vm::onAlarm);

@@ -77,7 +77,7 @@ shows "what has moved" '^\./terminates_sent:[1-9]'
 check "a connection that is kept" sh -c "echo 1 >$ktest/hold"
 block "the objects" objects true
 shown=$log
-shows "a queue pair" 'link da/1 lqpn [0-9]+ type RC state RTS'
+shows "a queue pair" 'link da/1 lqpn [0-9]+ .*type RC state RTS'
 shows "a connection" 'link da/1 cm-idn [0-9]+ .* src-addr 10\.1\.0\.'
 check "it is closed" sh -c "echo 0 >$ktest/hold"
 howto_all_ran troubleshooting

@@ -9,8 +9,8 @@
 # patches/linux, against which there is one attack more.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
-# shellcheck source=wire.sh
-. "$(dirname "$0")/wire.sh"
+# shellcheck source=../lib/wire.sh
+. "$(dirname "$0")/../lib/wire.sh"
 
 trust=("$TOP/build/host/tests/vm/kiwarp-trust" --addr 10.1.0.1)
 ktest=/sys/kernel/debug/kiwarp_ktest
