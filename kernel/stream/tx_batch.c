@@ -15,6 +15,7 @@
 #include <linux/hrtimer.h>
 #include <linux/sched/clock.h>
 
+#include "compat.h"
 #include "stream/tx_batch.h"
 
 /* Doorbells in a row that are answered at once. */
@@ -41,8 +42,8 @@ static enum hrtimer_restart kw_batch_timer(struct hrtimer *timer)
  */
 void kw_batch_init(struct kw_stream *s)
 {
-	hrtimer_init(&s->batch.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	s->batch.timer.function = kw_batch_timer;
+	hrtimer_setup(&s->batch.timer, kw_batch_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
 }
 
 /**
