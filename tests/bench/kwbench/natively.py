@@ -126,7 +126,8 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     return judge(measured) if args.compare and not missing else int(bool(missing or complaints))
 
 
-BASICS = {"null_call_ns": "a system call that does nothing", "switch_ns": "a context switch",
+BASICS = {"null_call_ns": "a system call that does nothing", "pipe_ns": "a byte into a pipe and out again",
+          "switch_ns": "the same to another process, which waits for it",
           "timer_ns": "a timer's delay, beyond what was asked for", "fault_ns": "a page fault"}
 
 
