@@ -111,7 +111,8 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
             raise Failed("one column has nothing to be compared with")
         measured = Measured(pairs=beside(columns))
         builds = bench.builds([c for c in columns if variant_of(c).type], {})
-    out = build / "bench" / ("compare-native" if args.compare else "native")
+    name = "compare-native" if args.compare else "smoke-native" if args.smoke else "native"
+    out = build / "bench" / name
     if not args.smoke:
         here, there = basics_of(None, build), basics_of(bench, build)
         measured.call_excess = max(0.0, there["null_call_ns"] - here["null_call_ns"]) / 1e9
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     except KeyboardInterrupt:
         say("ended: this is what was measured until now")
     measured.meta = meta(begun, f"{bench.release}, {args.cpus} CPU{'s' if args.cpus > 1 else ''}")
-    keep(measured, "compare-native" if args.compare else "smoke-native" if args.smoke else "native")
+    keep(measured, name)
     for complaint in complaints:
         say(complaint)
     missing = [s for s in measured.series if s.missing and not s.cpu
