@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .native import COUNTERS, Measured, Pair, Series
+from .native import COUNTERS, Measured, Series
 from .plan import variant_of
 from .report import number, table
 from .rows import BY_NAME, Row
