@@ -145,15 +145,6 @@ static bool kw_name_valid(const char *name)
 	return true;
 }
 
-static bool kw_name_taken(const char *name)
-{
-	struct ib_device *ib = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
-
-	if (ib)
-		ib_device_put(ib);
-	return ib;
-}
-
 /*
  * An interface that went while its device was being registered sent its event
  * when the device could not be found yet. The same holds for its state.
@@ -183,7 +174,7 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 		ib_device_put(&dev->ib);
 		return -EEXIST;
 	}
-	if (kw_name_taken(name)) {
+	if (kw_device_name_taken(name)) {
 		pr_info("an RDMA device %s exists already\n", name);
 		return -EEXIST;
 	}

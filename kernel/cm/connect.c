@@ -11,6 +11,7 @@
 #include <net/net_namespace.h>
 
 #include "cm/cm.h"
+#include "compat.h"
 
 /*
  * Where to connect. The consumer and the interface are in one namespace, with
@@ -97,9 +98,9 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 		inet_set_bit(BIND_ADDRESS_NO_PORT, sock->sk);
 
 	kw_ep_attach(ep, sock, NULL);
-	ret = kernel_bind(sock, (struct sockaddr *)local, kw_addr_len(local));
+	ret = kernel_bind(sock, (struct sockaddr_unsized *)local, kw_addr_len(local));
 	if (!ret)
-		ret = kernel_connect(sock, (struct sockaddr *)&st->peer,
+		ret = kernel_connect(sock, (struct sockaddr_unsized *)&st->peer,
 				     kw_addr_len(&st->peer), O_NONBLOCK);
 	if (!ret || ret == -EINPROGRESS)
 		return 0;
@@ -210,7 +211,7 @@ void kw_connect_step(struct kw_ep *ep)
 	int ret;
 
 	/* Asking again is how the outcome of a connect is learnt. */
-	ret = kernel_connect(ep->sock, (struct sockaddr *)&ep->start->peer,
+	ret = kernel_connect(ep->sock, (struct sockaddr_unsized *)&ep->start->peer,
 			     kw_addr_len(&ep->start->peer), O_NONBLOCK);
 	if (ret == -EALREADY || ret == -EINPROGRESS)
 		return;

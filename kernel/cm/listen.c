@@ -15,6 +15,7 @@
 #include <trace/events/sock.h>
 
 #include "cm/cm.h"
+#include "compat.h"
 
 static DEFINE_MUTEX(kw_listeners_lock);
 static LIST_HEAD(kw_listeners);
@@ -179,7 +180,7 @@ static int kw_listener_bind(struct kw_listener *l, struct socket *sock,
 	kw_settings_get(l->dev, &set);
 	*kw_addr_port(&addr) = kw_settings_wire_port(&set, l->port);
 
-	ret = kernel_bind(sock, (struct sockaddr *)&addr, kw_addr_len(&addr));
+	ret = kernel_bind(sock, (struct sockaddr_unsized *)&addr, kw_addr_len(&addr));
 	if (ret)
 		return ret;
 	return kernel_listen(sock, min(backlog,

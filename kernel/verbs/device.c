@@ -7,6 +7,7 @@
 #include <net/addrconf.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "compat.h"
 #include "verbs/ops.h"
 
 #define KW_FW_MAJOR	0
@@ -16,7 +17,7 @@
 static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			   struct ib_udata *udata)
 {
-	if (udata->inlen || udata->outlen)
+	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 
 	memset(attr, 0, sizeof(*attr));
@@ -146,7 +147,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.query_pkey = kw_query_pkey,
 	.query_port = kw_query_port,
 	.query_qp = kw_query_qp,
-	.reg_user_mr = kw_reg_user_mr,
+	.reg_user_mr = kw_reg_user_mr_op,
 	.req_notify_cq = kw_req_notify_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),

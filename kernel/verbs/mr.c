@@ -14,6 +14,7 @@
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
+#include "compat.h"
 #include "trace.h"
 #include "verbs/ops.h"
 
@@ -188,14 +189,13 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
  * @iova: address by which work requests and the peer name the first octet;
  *	with IB_ZERO_BASED that is 0
  * @access: IB_ACCESS_*
- * @udata: unused
  *
  * Context: process, the one whose memory it is.
  * Return: the region; -EINVAL for an empty or wrapping range, -EOPNOTSUPP for
  * access flags that the device has not, -ENOMEM (RLIMIT_MEMLOCK, too), -EFAULT.
  */
 struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
-			     int access, struct ib_udata *udata)
+			     int access)
 {
 	struct kw_device *dev = kw_dev(ibpd->device);
 	struct kw_mr *mr;
@@ -211,7 +211,7 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 	mr = kw_mr_new(ibpd, access);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->umem = ib_umem_get(ibpd->device, start, len, access);
+	mr->umem = ib_umem_get_va(ibpd->device, start, len, access);
 	if (IS_ERR(mr->umem)) {
 		rv = PTR_ERR(mr->umem);
 		mr->umem = NULL;

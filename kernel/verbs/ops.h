@@ -41,8 +41,6 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
 /* mr.c */
 struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access);
-struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
-			     int access, struct ib_udata *udata);
 struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 			  u32 max_num_sg);
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,

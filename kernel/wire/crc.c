@@ -13,7 +13,7 @@
 #ifdef __KERNEL__
 #include <linux/crc32c.h>
 #ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
+#include "compat.h"
 #define KW_CRC_X86
 #define kw_crc_has_insn()	static_cpu_has(X86_FEATURE_XMM4_2)
 #endif

@@ -10,7 +10,7 @@
 
 #ifdef __KERNEL__
 #ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
+#include "compat.h"
 #define KW_VEC_X86
 /* The compiler does not use these registers, and does not know of them. */
 #define KW_VEC_CLOBBERS(...)	"memory"

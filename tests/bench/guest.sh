@@ -224,7 +224,7 @@ use_disk() {
 	shift
 	[ -z "$broken" ] || return
 	broken="no NVMe over Fabrics over $transport"
-	modprobe -a nvmet-tcp nvme-tcp nvmet-rdma nvme-rdma &&
+	modprobe -a "nvmet-$transport" "nvme-$transport" &&
 		modprobe null_blk gb=1 irqmode=0 nr_devices=1 || return
 	howto_block nvme target | sed "s/rdma/$transport/" | timeout 60 bash -eux -o pipefail \
 		>"$LOGS/target" 2>&1 || return

@@ -111,14 +111,18 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
             raise Failed("one column has nothing to be compared with")
         measured = Measured(pairs=beside(columns))
         builds = bench.builds([c for c in columns if variant_of(c).type], {})
-    out = build / "bench" / ("compare-native" if args.compare else "native")
+    name = "compare-native" if args.compare else "smoke-native" if args.smoke else "native"
+    out = build / "bench" / name
+    if not args.smoke:
+        here, there = basics_of(None, build), basics_of(bench, build)
+        measured.call_excess = max(0.0, there["null_call_ns"] - here["null_call_ns"]) / 1e9
     complaints: list[str] = []
     try:
         complaints = campaigns(rows, columns, builds, bench, measured, args, out)
     except KeyboardInterrupt:
         say("ended: this is what was measured until now")
     measured.meta = meta(begun, f"{bench.release}, {args.cpus} CPU{'s' if args.cpus > 1 else ''}")
-    keep(measured, "compare-native" if args.compare else "smoke-native" if args.smoke else "native")
+    keep(measured, name)
     for complaint in complaints:
         say(complaint)
     missing = [s for s in measured.series if s.missing and not s.cpu
@@ -126,25 +130,36 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     return judge(measured) if args.compare and not missing else int(bool(missing or complaints))
 
 
-BASICS = {"null_call_ns": "a system call that does nothing", "switch_ns": "a context switch",
+BASICS = {"null_call_ns": "a system call that does nothing", "pipe_ns": "a byte into a pipe and out again",
+          "switch_ns": "the same to another process, which waits for it",
           "timer_ns": "a timer's delay, beyond what was asked for", "fault_ns": "a page fault"}
+
+
+def basics_of(bench: NativeBench | None, build: Path) -> dict[str, float]:
+    """In nanoseconds, in a User-Mode Linux or on this machine."""
+    if bench is None:
+        text = output_of([TOP / "build/host/tests/bench/kiwarp-bench", "--basics"])
+    else:
+        session = Session(bench, build / "bench" / "basics", "")
+        try:
+            session.run([f"alone 0 {PROGRAM} --basics"])
+        finally:
+            session.end()
+        text = (session.out / "run" / "0.out").read_text()
+    found = {name: float(value) for name, value in re.findall(r"(\w+)=(\d+)", text)}
+    if not found:
+        raise Failed(f"no figures: {text}")
+    return found
 
 
 def basics(build: Path) -> str:
     """What the things that messages are made of take: in the kernels that rows are measured in, and in this
     machine's own, which says how far rows are distorted."""
     build_here(build, "bench-program")
-    said = {"this machine": output_of([TOP / "build/host/tests/bench/kiwarp-bench", "--basics"])}
-    for newest in (False, True):
-        bench = NativeBench(build, newest)
-        session = Session(bench, build / "bench" / "basics", "")
-        try:
-            session.run([f"alone 0 {PROGRAM} --basics"])
-        finally:
-            session.end()
-        said[f"User-Mode Linux {bench.release}"] = (session.out / "run" / "0.out").read_text()
-    figures = {where: dict(re.findall(r"(\w+)=(\d+)", text)) for where, text in said.items()}
-    return report.table(["nanoseconds", *figures], [[title, *(f.get(name, "-") for f in figures.values())]
+    benches = [NativeBench(build, newest) for newest in (False, True)]
+    figures = {"this machine": basics_of(None, build)}
+    figures |= {f"User-Mode Linux {bench.release}": basics_of(bench, build) for bench in benches}
+    return report.table(["nanoseconds", *figures], [[title, *(report.number(f[name]) for f in figures.values())]
                                                     for name, title in BASICS.items()])
 
 

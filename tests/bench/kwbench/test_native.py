@@ -53,6 +53,15 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(found.low, 2.0)
         self.assertAlmostEqual(found.high, 2.0)
 
+    def test_system_calls_can_be_left_out(self):
+        some = measured({"kiwarp": {n: 3.0 for n in STEADY}, "tcp": {n: 4.0 for n in STEADY}}, [("tcp", "kiwarp")])
+        some.call_excess = 1.0
+        for column, calls in (("kiwarp", 1.0), ("tcp", 3.0)):
+            some.find("send-64k", 1500, column).counters["calls"] = [calls]
+        self.assertEqual(some.ratio("send-64k", 1500, Pair("tcp", "kiwarp"), "less calls").value, 0.5)
+        some.call_excess = 2.0
+        self.assertIsNone(some.ratio("send-64k", 1500, Pair("tcp", "kiwarp"), "less calls"))
+
     def test_a_round_that_one_lacks_does_not_count(self):
         self.assertEqual(stats.ratio({1: 2.0, 2: 2.0, 3: 9.0}, {1: 1.0, 2: 1.0}).rounds, 2)
         self.assertIsNone(stats.ratio({1: 2.0}, {2: 1.0}))
