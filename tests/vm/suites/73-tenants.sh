@@ -31,7 +31,7 @@ who_pays() {
 	mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
 	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 	mkdir $group
-	start tenant a sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh \
+	start tenant a sh -c "echo \$\$ >/proc/1/root$group/cgroup.procs && exec \"\$@\"" sh \
 		"${as_user[@]}" rping -s -P -a 10.1.0.1 -p 7300
 	wait_server tenant a 7300 || die "no listener"
 	check "four peers send half an FPDU" peers half partial 7300 4
