@@ -166,6 +166,7 @@ void kw_request_step(struct kw_ep *ep)
 			return;
 		}
 		kw_ep_set_state(ep, KW_EP_HAVE_REQUEST);
+		kw_half_asked(ep);
 	}
 	ret = kw_start_quiet(ep);
 	if (ret)

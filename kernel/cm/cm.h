@@ -8,13 +8,20 @@
  * listener (struct kw_listener) is one iw_cm listening identifier.
  *
  * Contexts: nothing here waits for the network. The socket's callbacks (softirq)
- * only queue the endpoint's work item; that item, its timer and iw_cm's calls
- * do the work, in process context, one at a time under kw_ep.lock. A work item
- * never runs twice at once, so the events of one endpoint stay in order.
+ * only put the endpoint into a step queue; the queue's work item, its own,
+ * its timer and iw_cm's calls do the work, in process context, one at a time
+ * under kw_ep.lock.
+ *
+ * Order: a consumer hears of connections in the order in which they were made, as
+ * it does of hardware (perftest -q pairs its queue pairs so). A step queue
+ * takes the steps of its endpoints one after the other. Each listener has its
+ * own; active endpoints share one if one user connects them to one port of one
+ * host. Nobody else waits for them.
  *
  * Locks, outer to inner:
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
  *   kw_listener.lock (mutex)	the listener's cm_id and socket
+ *   kw_half_open.lock (spinlock)	who has not sent a request yet
  *   kw_eps_lock (spinlock)	the list of endpoints
  *   sk_callback_lock		sk_user_data and the socket's callbacks
  * kw_listeners_lock (mutex) guards the list of listeners and nests in none of
@@ -38,8 +45,10 @@
 
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/net.h>
+#include <linux/siphash.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
 #include <rdma/iw_cm.h>
@@ -47,8 +56,16 @@
 #include "verbs/verbs.h"
 #include "wire/mpa.h"
 
-/* A listener's start-ups under way at a time, if its backlog is smaller. */
+/* A listener's requests that are not yet answered, if its backlog is smaller. */
 #define KW_MIN_PENDING		64
+
+/*
+ * Peers that have connected and not sent a request yet: of one listener, if its
+ * backlog is smaller, and which part of them may be of peers in one bucket.
+ */
+#define KW_MIN_HALF_OPEN	1024
+#define KW_HALF_OPEN_SHARE	4
+#define KW_PEER_BUCKETS		64
 
 /**
  * enum kw_ep_state - where a connection is
@@ -80,6 +97,7 @@ enum kw_ep_flag {
 	KW_EP_KILLED,		/* the device goes away */
 	KW_EP_QP_GONE,		/* the queue pair is in error or destroyed, or going */
 	KW_EP_CLOSED,		/* the stream is over; close_status is set */
+	KW_EP_QUEUED,		/* kw_ep.next is in use */
 };
 
 /**
@@ -95,6 +113,39 @@ struct kw_charge {
 	struct mem_cgroup *memcg;
 	kuid_t uid;
 	bool sockets;
+};
+
+/**
+ * struct kw_step_queue - endpoints whose steps are taken in order
+ * @ready: those that have something to do, the last one first; each with a
+ *	reference
+ * @work: does it
+ * @listener: whose queue it is, or NULL; @work holds a reference
+ */
+struct kw_step_queue {
+	struct llist_head ready;
+	struct work_struct work;
+	struct kw_listener *listener;
+};
+
+/**
+ * struct kw_half_open - a listener's peers that have not sent a request yet
+ * @lock: all of it, and kw_listener.asked
+ * @key: which peer is in which bucket is for nobody to know
+ * @nr: endpoints
+ * @peer: by peer: how many, and them, the oldest first
+ *
+ * With all places taken the oldest one gives way to a new one: of the same
+ * bucket, if that has more than its share, or of all.
+ */
+struct kw_half_open {
+	spinlock_t lock;	/* see above */
+	siphash_key_t key;
+	u32 nr;
+	struct {
+		u32 nr;
+		struct list_head eps;
+	} peer[KW_PEER_BUCKETS];
 };
 
 /**
@@ -119,9 +170,12 @@ struct kw_sock_ops {
  * @sock: the listening socket; NULL when closed, or when none of the
  *	addresses listened on is on the device's interface
  * @data_ready: the socket's own callback
- * @work: accepts connections
- * @pending: connections whose start-up is under way
- * @limit: how many of them there may be; more wait in TCP's queue
+ * @work: accepts connections; holds a reference
+ * @steps: the steps of those that are not yet answered
+ * @half: those that have not asked for anything yet
+ * @asked: those that have
+ * @limit: how many of these there may be; more wait in TCP's queue
+ * @max_half: how many of the others
  * @port: the consumer's port
  * @charge: who listens
  */
@@ -134,8 +188,11 @@ struct kw_listener {
 	struct socket *sock;
 	void (*data_ready)(struct sock *sk);
 	struct work_struct work;
-	atomic_t pending;
-	int limit;
+	struct kw_step_queue steps;
+	struct kw_half_open half;
+	u32 asked;
+	u32 limit;
+	u32 max_half;
 	__be16 port;
 	struct kw_charge charge;
 };
@@ -143,6 +200,11 @@ struct kw_listener {
 /**
  * struct kw_start - what an endpoint needs to know until the stream runs
  * @charge: who listens or connects
+ * @steps: where its steps are taken
+ * @ep: whose it is
+ * @half: passive: in kw_half_open, until the peer has sent its request
+ * @half_since: when it came there, jiffies
+ * @half_peer: which bucket it is in
  * @orig: the socket's own callbacks
  * @deadline: when the current step must have ended, jiffies
  * @net: active: the network namespace to connect in, referenced
@@ -162,6 +224,11 @@ struct kw_listener {
  */
 struct kw_start {
 	struct kw_charge charge;
+	struct kw_step_queue *steps;
+	struct kw_ep *ep;
+	struct list_head half;
+	unsigned long half_since;
+	u32 half_peer;
 	struct kw_sock_ops orig;
 	unsigned long deadline;
 	struct net *net;
@@ -194,7 +261,8 @@ struct kw_start {
  *	its consumer has accepted
  * @listener: passive: where it came from, until answered
  * @sock: the socket, while this endpoint owns it
- * @work: a step of the protocol; queued by callbacks
+ * @next: in a step queue
+ * @work: a step of the protocol that need not be in order
  * @timer: bounds the current step
  * @start: NULL in %KW_EP_RUNNING and what follows it
  * @qp: active, and passive in %KW_EP_AWAIT_KEY: the queue pair, referenced,
@@ -219,12 +287,13 @@ struct kw_ep {
 	struct iw_cm_id *cm_id;
 	struct kw_listener *listener;
 	struct socket *sock;
+	struct llist_node next;
 	struct work_struct work;
 	struct delayed_work timer;
 	struct kw_start *start;
 	struct kw_qp *qp;
-	u32 ird;
-	u32 ord;
+	u16 ird;
+	u16 ord;
 	__be16 port;
 	bool active;
 };
@@ -241,7 +310,7 @@ void kw_ep_get(struct kw_ep *ep);
 void kw_ep_put(struct kw_ep *ep);
 void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state);
 void kw_ep_kick(struct kw_ep *ep);
-void kw_ep_kick_listener(struct kw_listener *l);
+void kw_ep_step(struct kw_ep *ep);
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms);
 void kw_ep_retry_in(struct kw_ep *ep, u32 ms);
 void kw_ep_stop_timer(struct kw_ep *ep);
@@ -257,6 +326,20 @@ int kw_ep_run(struct kw_ep *ep, struct kw_qp *qp,
 	      struct kw_stream_params *params);
 void kw_ep_free_start(struct kw_ep *ep);
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
+
+/* steps.c: steps in order */
+void kw_steps_init(struct kw_step_queue *steps, struct kw_listener *l);
+void kw_steps_add(struct kw_step_queue *steps, struct kw_ep *ep);
+void kw_steps_choose(struct kw_ep *ep);
+void kw_steps_init_active(void);
+
+/* half.c: peers that have not sent a request yet */
+void kw_half_init(struct kw_half_open *h);
+void kw_half_enter(struct kw_listener *l, struct kw_ep *ep);
+void kw_half_asked(struct kw_ep *ep);
+bool kw_half_left(struct kw_listener *l, struct kw_ep *ep);
+void kw_half_make_room(struct kw_listener *l, u32 peer);
+void kw_half_kick(struct kw_listener *l);
 
 /* charge.c: who pays */
 void kw_charge_current(struct kw_charge *c);
@@ -318,8 +401,9 @@ void kw_offer_forget(struct kw_ep *ep);
 void kw_offer_exit(void);
 
 /* listen.c: listeners */
+void kw_listener_get(struct kw_listener *l);
 void kw_listener_put(struct kw_listener *l);
-void kw_listener_answered(struct kw_listener *l);
+void kw_listener_answered(struct kw_listener *l, struct kw_ep *ep);
 void kw_listeners_close(struct kw_device *dev);
 
 #endif /* KW_CM_H */

@@ -49,6 +49,8 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 	INIT_WORK(&ep->work, kw_ep_work);
 	INIT_DELAYED_WORK(&ep->timer, kw_ep_timer);
 	ep->dev = dev;
+	ep->start->ep = ep;
+	INIT_LIST_HEAD(&ep->start->half);
 	if (charge)
 		kw_charge_copy(&ep->start->charge, charge);
 	else
@@ -142,23 +144,6 @@ void kw_ep_kick(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_kick_listener - have a listener's endpoints see that it is closed
- * @l: the listener
- *
- * Context: process.
- */
-void kw_ep_kick_listener(struct kw_listener *l)
-{
-	struct kw_ep *ep;
-
-	spin_lock(&kw_eps_lock);
-	list_for_each_entry(ep, &kw_eps, node)
-		if (READ_ONCE(ep->listener) == l)
-			kw_ep_kick(ep);
-	spin_unlock(&kw_eps_lock);
-}
-
-/**
  * kw_ep_retry_in - run the timer early, without moving the deadline
  * @ep: the endpoint
  * @ms: when, milliseconds
@@ -200,7 +185,10 @@ void kw_ep_stop_timer(struct kw_ep *ep)
 		kw_ep_put(ep);
 }
 
-/* Data, a change of state or an error: the work item finds out which. */
+/*
+ * Data, a change of state or an error: the step finds out which. While the
+ * endpoint has the socket it has what start-up needs to know, and its listener.
+ */
 static void kw_ep_wake(struct sock *sk)
 {
 	struct kw_ep *ep;
@@ -208,7 +196,7 @@ static void kw_ep_wake(struct sock *sk)
 	read_lock_bh(&sk->sk_callback_lock);
 	ep = sk->sk_user_data;
 	if (ep)
-		kw_ep_kick(ep);
+		kw_steps_add(ep->start->steps, ep);
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -299,7 +287,7 @@ static void kw_ep_leave_listener(struct kw_ep *ep)
 	if (!l)
 		return;
 	WRITE_ONCE(ep->listener, NULL);
-	kw_listener_answered(l);
+	kw_listener_answered(l, ep);
 }
 
 /*
@@ -564,9 +552,14 @@ static void kw_ep_uncharge(struct mem_cgroup *memcg, struct mem_cgroup *before)
 	mem_cgroup_put(memcg);
 }
 
-static void kw_ep_work(struct work_struct *work)
+/**
+ * kw_ep_step - see what is new, and do what follows from it
+ * @ep: the endpoint; the caller holds a reference
+ *
+ * Context: process.
+ */
+void kw_ep_step(struct kw_ep *ep)
 {
-	struct kw_ep *ep = container_of(work, struct kw_ep, work);
 	struct mem_cgroup *memcg, *before;
 
 	mutex_lock(&ep->lock);
@@ -604,6 +597,13 @@ static void kw_ep_work(struct work_struct *work)
 	}
 	kw_ep_uncharge(memcg, before);
 	mutex_unlock(&ep->lock);
+}
+
+static void kw_ep_work(struct work_struct *work)
+{
+	struct kw_ep *ep = container_of(work, struct kw_ep, work);
+
+	kw_ep_step(ep);
 	kw_ep_put(ep);
 }
 
@@ -663,13 +663,13 @@ void kw_cm_device_gone(struct kw_device *dev)
  */
 int kw_cm_init(void)
 {
+	kw_steps_init_active();
 	/*
-	 * Ordered, so that a listener's consumer hears of connections in the
-	 * order in which they were made, as it does of hardware (perftest -q
-	 * pairs its queue pairs so); no step waits for a peer. Storage over
-	 * RDMA reconnects while memory is being reclaimed.
+	 * A step waits for no peer, but it may for memory, its own user's.
+	 * Storage over RDMA reconnects while memory is being reclaimed.
 	 */
-	kw_cm_wq = alloc_ordered_workqueue("kiwarp_cm", WQ_MEM_RECLAIM);
+	kw_cm_wq = alloc_workqueue("kiwarp_cm", WQ_MEM_RECLAIM | WQ_UNBOUND,
+				   WQ_MAX_ACTIVE);
 	return kw_cm_wq ? 0 : -ENOMEM;
 }
 

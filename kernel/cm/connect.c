@@ -66,6 +66,7 @@ static void kw_connect_find_peer(struct kw_ep *ep)
 	if (*port == *kw_addr_port(asked))
 		*port = kw_settings_wire_port(&st->set, *port);
 	kw_addr_set_scope(&st->peer, st->ifindex);
+	kw_steps_choose(ep);
 }
 
 static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
@@ -124,7 +125,7 @@ static int kw_connect_start(struct kw_ep *ep)
 	ep->start->key_len = 0;
 	kw_ep_set_state(ep, KW_EP_CONNECTING);
 	kw_ep_set_timer(ep, ep->start->set.connect_timeout_ms);
-	kw_ep_kick(ep);
+	kw_steps_add(ep->start->steps, ep);
 	return 0;
 }
 

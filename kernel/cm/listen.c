@@ -17,6 +17,9 @@
 #include "cm/cm.h"
 #include "compat.h"
 
+/* Connections that are accepted before other listeners have their turn. */
+#define KW_ACCEPT_BATCH	64
+
 static DEFINE_MUTEX(kw_listeners_lock);
 static LIST_HEAD(kw_listeners);
 
@@ -30,30 +33,46 @@ static void kw_listener_free(struct kref *ref)
 }
 
 /**
+ * kw_listener_get - take a reference
+ * @l: the listener
+ *
+ * Context: any.
+ */
+void kw_listener_get(struct kw_listener *l)
+{
+	kref_get(&l->ref);
+}
+
+/**
  * kw_listener_put - drop a reference
  * @l: the listener
  *
- * Context: process.
+ * Context: process for the last one, otherwise any.
  */
 void kw_listener_put(struct kw_listener *l)
 {
 	kref_put(&l->ref, kw_listener_free);
 }
 
+/* The caller keeps the listener. */
+static void kw_listener_kick(struct kw_listener *l)
+{
+	kw_listener_get(l);
+	if (!queue_work(kw_cm_wq, &l->work))
+		kw_listener_put(l);
+}
+
 /**
  * kw_listener_answered - one of a listener's start-ups is over
  * @l: the listener; the endpoint's reference to it is dropped
+ * @ep: the endpoint
  *
- * Context: process.
+ * Context: process, kw_ep.lock held.
  */
-void kw_listener_answered(struct kw_listener *l)
+void kw_listener_answered(struct kw_listener *l, struct kw_ep *ep)
 {
-	if (atomic_dec_return(&l->pending) == l->limit - 1) {
-		mutex_lock(&l->lock);
-		if (l->sock)
-			queue_work(kw_cm_wq, &l->work);
-		mutex_unlock(&l->lock);
-	}
+	if (kw_half_left(l, ep))
+		kw_listener_kick(l);
 	kw_listener_put(l);
 }
 
@@ -68,13 +87,14 @@ static void kw_listener_ready(struct sock *sk)
 	read_lock_bh(&sk->sk_callback_lock);
 	l = __locked_read_sk_user_data_with_flags(sk, SK_USER_DATA_NOCOPY);
 	if (l)
-		queue_work(kw_cm_wq, &l->work);
+		kw_listener_kick(l);
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
 static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 {
 	struct kw_ep *ep = NULL;
+	u32 peer;
 
 	if (!kw_charge_sock(&l->charge, sock))
 		ep = kw_ep_create(l->dev, &l->charge);
@@ -84,16 +104,30 @@ static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 		return;
 	}
 	mutex_lock(&ep->lock);
-	kref_get(&l->ref);
-	atomic_inc(&l->pending);
+	kw_listener_get(l);
 	WRITE_ONCE(ep->listener, l);
+	ep->start->steps = &l->steps;
 	ep->port = l->port;
 	kw_ep_set_state(ep, KW_EP_AWAIT_REQUEST);
 	kw_sock_tune(sock, &ep->start->set);
 	kw_ep_attach(ep, sock, l->data_ready);
+	kw_half_enter(l, ep);
+	peer = ep->start->half_peer;
 	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
-	kw_ep_kick(ep);
+	kw_steps_add(&l->steps, ep);
 	mutex_unlock(&ep->lock);
+	kw_half_make_room(l, peer);
+}
+
+/* How many may be accepted now, before others have their turn. */
+static u32 kw_listener_room(struct kw_listener *l)
+{
+	u32 room;
+
+	spin_lock(&l->half.lock);
+	room = l->asked < l->limit ? KW_ACCEPT_BATCH : 0;
+	spin_unlock(&l->half.lock);
+	return room;
 }
 
 static void kw_listener_work(struct work_struct *work)
@@ -101,20 +135,25 @@ static void kw_listener_work(struct work_struct *work)
 	struct kw_listener *l = container_of(work, struct kw_listener, work);
 	struct socket *sock, *newsock;
 	struct mem_cgroup *before;
+	u32 room;
 
 	mutex_lock(&l->lock);
 	/* Closing takes it away, then waits for this work. */
 	sock = l->sock;
 	mutex_unlock(&l->lock);
 	if (!sock)
-		return;
+		goto out;
 	before = set_active_memcg(l->charge.memcg);
-	while (atomic_read(&l->pending) < l->limit) {
+	for (room = kw_listener_room(l); room; room--) {
 		if (kernel_accept(sock, &newsock, O_NONBLOCK))
 			break;
 		kw_listener_start(l, newsock);
+		if (room == 1)
+			kw_listener_kick(l);
 	}
 	set_active_memcg(before);
+out:
+	kw_listener_put(l);
 }
 
 static void kw_listener_close(struct kw_listener *l)
@@ -133,7 +172,7 @@ static void kw_listener_close(struct kw_listener *l)
 	sk->sk_data_ready = l->data_ready;
 	rcu_assign_sk_user_data(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
-	cancel_work_sync(&l->work);
+	flush_work(&l->work);
 	sock_release(sock);
 }
 
@@ -152,7 +191,7 @@ again:
 	list_for_each_entry(l, &kw_listeners, node) {
 		if (l->dev != dev || !READ_ONCE(l->sock))
 			continue;
-		kref_get(&l->ref);
+		kw_listener_get(l);
 		mutex_unlock(&kw_listeners_lock);
 		kw_listener_close(l);
 		kw_listener_put(l);
@@ -183,6 +222,8 @@ static int kw_listener_bind(struct kw_listener *l, struct socket *sock,
 	ret = kernel_bind(sock, (struct sockaddr_unsized *)&addr, kw_addr_len(&addr));
 	if (ret)
 		return ret;
+	/* Those who come at once are accepted at once; it is here that they wait. */
+	backlog = max(backlog, KW_MIN_HALF_OPEN);
 	return kernel_listen(sock, min(backlog,
 			READ_ONCE(sock_net(sk)->core.sysctl_somaxconn)));
 }
@@ -262,8 +303,11 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	kref_init(&l->ref);
 	mutex_init(&l->lock);
 	INIT_WORK(&l->work, kw_listener_work);
+	kw_steps_init(&l->steps, l);
+	kw_half_init(&l->half);
 	l->dev = kw_dev(id->device);
 	l->limit = max(backlog, KW_MIN_PENDING);
+	l->max_half = max(backlog, KW_MIN_HALF_OPEN);
 	l->cm_id = id;
 	l->port = *kw_addr_port(&id->local_addr);
 	kw_charge_current(&l->charge);
@@ -285,8 +329,8 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
  * kw_iw_destroy_listen - stop listening (iw_destroy_listen)
  * @id: iw_cm's identifier
  *
- * Start-ups that the consumer has not heard of end; requests that it holds
- * stay valid.
+ * Start-ups that the consumer has not heard of end, those that iw_cm has no room
+ * for when they try again; requests that it holds stay valid.
  *
  * Context: process.
  * Return: 0.
@@ -306,7 +350,7 @@ int kw_iw_destroy_listen(struct iw_cm_id *id)
 	mutex_lock(&l->lock);
 	WRITE_ONCE(l->cm_id, NULL);
 	mutex_unlock(&l->lock);
-	kw_ep_kick_listener(l);
+	kw_half_kick(l);
 	kw_listener_put(l);
 	id->rem_ref(id);
 	return 0;

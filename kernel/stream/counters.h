@@ -26,6 +26,7 @@ enum kw_counter {
 	KW_CNT_CONN_BAD_START,		/* no valid MPA start-up frame */
 	KW_CNT_CONN_RESET,
 	KW_CNT_CONN_DENIED,		/* the queue pair is another's */
+	KW_CNT_CONN_EVICTED,		/* silent peers that gave way to others */
 	KW_CNT_CQ_OVERFLOWS,
 	KW_CNT_TX_NO_MEMORY,		/* retried later */
 	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */

@@ -24,6 +24,7 @@ static const struct rdma_stat_desc kw_counter_descs[KW_NR_COUNTERS] = {
 	[KW_CNT_CONN_BAD_START].name = "conn_bad_start",
 	[KW_CNT_CONN_RESET].name = "conn_reset",
 	[KW_CNT_CONN_DENIED].name = "conn_denied",
+	[KW_CNT_CONN_EVICTED].name = "conn_evicted",
 	[KW_CNT_CQ_OVERFLOWS].name = "cq_overflows",
 	[KW_CNT_TX_NO_MEMORY].name = "tx_no_memory",
 	[KW_CNT_TX_BLOCKED].name = "tx_blocked",

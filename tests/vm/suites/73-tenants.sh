@@ -28,6 +28,8 @@ charged() { awk -v what="$1" -v least="$2" '$1 == what { exit $2 < least }' "$gr
 accepted_by() { ip netns exec a ss -Htne state established "sport = :$2" | grep -q "uid:$1"; }
 
 who_pays() {
+	# User-Mode Linux has none.
+	grep -q cgroup2 /proc/filesystems || return
 	mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
 	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 	mkdir $group
@@ -42,8 +44,27 @@ who_pays() {
 	stop tenant
 }
 
+# Peers that connect and say nothing, new ones all the time, take no place from others. They could
+# stay for long.
+counted() { [ "$(cat "/sys/class/infiniband/da/ports/1/hw_counters/$1")" -ge "$2" ]; }
+
+silent_peers() {
+	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
+	start server a rping -s -P -a 10.1.0.1 -p 7301
+	wait_server server a 7301 || die "no listener"
+	check "400 silent peers connect" peers silent silent 7301 400
+	check "a client is served beside them" \
+		ip netns exec b rping -c -a 10.1.0.1 -p 7301 -C 1
+	check "the oldest gave way" counted conn_evicted 100
+	stop silent
+	check "a client is served after them" \
+		ip netns exec b rping -c -a 10.1.0.1 -p 7301 -C 1
+	stop server
+}
+
 setup_pair
 process_events_and_rings
 who_pays
+silent_peers
 teardown_pair
 finish

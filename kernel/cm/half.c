@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Half-open connections: TCP is through, the peer's request is to come. Who
+ * keeps silent costs nobody else a place.
+ */
+#include <linux/random.h>
+#include <net/inet_sock.h>
+#include <net/ipv6.h>
+
+#include "cm/cm.h"
+
+/**
+ * kw_half_init - nobody is there
+ * @h: a listener's
+ *
+ * Context: process.
+ */
+void kw_half_init(struct kw_half_open *h)
+{
+	int i;
+
+	spin_lock_init(&h->lock);
+	get_random_bytes(&h->key, sizeof(h->key));
+	for (i = 0; i < KW_PEER_BUCKETS; i++)
+		INIT_LIST_HEAD(&h->peer[i].eps);
+}
+
+/* A host has one IPv4 address, and all IPv6 addresses of a subnet if it likes. */
+static u32 kw_half_peer(const struct kw_half_open *h, const struct sock *sk)
+{
+	u64 who;
+
+	if (sk->sk_family == AF_INET)
+		who = (__force u32)sk->sk_daddr;
+	else if (ipv6_addr_v4mapped(&sk->sk_v6_daddr))
+		who = (__force u32)sk->sk_v6_daddr.s6_addr32[3];
+	else
+		who = (u64)(__force u32)sk->sk_v6_daddr.s6_addr32[0] << 32 |
+		      (__force u32)sk->sk_v6_daddr.s6_addr32[1];
+	return siphash_1u64(who, &h->key) % KW_PEER_BUCKETS;
+}
+
+/**
+ * kw_half_enter - a peer has connected
+ * @l: the listener
+ * @ep: the endpoint, which has a socket
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_half_enter(struct kw_listener *l, struct kw_ep *ep)
+{
+	struct kw_half_open *h = &l->half;
+	struct kw_start *st = ep->start;
+
+	st->half_peer = kw_half_peer(h, ep->sock->sk);
+	st->half_since = jiffies;
+	spin_lock(&h->lock);
+	list_add_tail(&st->half, &h->peer[st->half_peer].eps);
+	h->peer[st->half_peer].nr++;
+	h->nr++;
+	spin_unlock(&h->lock);
+}
+
+static bool kw_half_del(struct kw_half_open *h, struct kw_start *st)
+{
+	if (list_empty(&st->half))
+		return false;
+	list_del_init(&st->half);
+	h->peer[st->half_peer].nr--;
+	h->nr--;
+	return true;
+}
+
+/**
+ * kw_half_asked - a peer has sent its request
+ * @ep: the endpoint, which has a listener
+ *
+ * Context: process, kw_ep.lock held.
+ */
+void kw_half_asked(struct kw_ep *ep)
+{
+	struct kw_listener *l = ep->listener;
+
+	spin_lock(&l->half.lock);
+	if (kw_half_del(&l->half, ep->start))
+		l->asked++;
+	spin_unlock(&l->half.lock);
+}
+
+/**
+ * kw_half_left - an endpoint is no longer the listener's
+ * @l: the listener
+ * @ep: the endpoint
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: true if the listener may accept again, and could not before.
+ */
+bool kw_half_left(struct kw_listener *l, struct kw_ep *ep)
+{
+	bool again = false;
+
+	spin_lock(&l->half.lock);
+	if (!kw_half_del(&l->half, ep->start))
+		again = l->asked-- == l->limit;
+	spin_unlock(&l->half.lock);
+	return again;
+}
+
+static struct kw_start *kw_half_first(struct kw_half_open *h, u32 peer)
+{
+	return list_first_entry_or_null(&h->peer[peer].eps, struct kw_start,
+					half);
+}
+
+static struct kw_start *kw_half_oldest(struct kw_half_open *h)
+{
+	struct kw_start *oldest = NULL, *st;
+	u32 i;
+
+	for (i = 0; i < KW_PEER_BUCKETS; i++) {
+		st = kw_half_first(h, i);
+		if (st && (!oldest || time_before(st->half_since,
+						  oldest->half_since)))
+			oldest = st;
+	}
+	return oldest;
+}
+
+/* Who has to go, if anybody; referenced. */
+static struct kw_ep *kw_half_victim(struct kw_listener *l, u32 peer)
+{
+	struct kw_half_open *h = &l->half;
+	struct kw_start *st = NULL;
+	struct kw_ep *ep = NULL;
+
+	spin_lock(&h->lock);
+	if (h->peer[peer].nr > l->max_half / KW_HALF_OPEN_SHARE)
+		st = kw_half_first(h, peer);
+	else if (h->nr > l->max_half)
+		st = kw_half_oldest(h);
+	if (st) {
+		/* Being there means being alive. */
+		ep = st->ep;
+		kw_ep_get(ep);
+	}
+	spin_unlock(&h->lock);
+	return ep;
+}
+
+/**
+ * kw_half_make_room - let the oldest give way to one that has just come
+ * @l: the listener
+ * @peer: the bucket of the new one
+ *
+ * Context: process, no kw_ep.lock held.
+ */
+void kw_half_make_room(struct kw_listener *l, u32 peer)
+{
+	struct kw_ep *ep = kw_half_victim(l, peer);
+
+	if (!ep)
+		return;
+	/* Its request may be there, and only its turn has not come. */
+	kw_ep_step(ep);
+	mutex_lock(&ep->lock);
+	if (ep->state == KW_EP_AWAIT_REQUEST) {
+		kw_count(ep->dev, KW_CNT_CONN_EVICTED);
+		kw_ep_dbg(ep, "a silent peer gives way\n");
+		kw_ep_end(ep, true);
+	}
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+}
+
+/**
+ * kw_half_kick - have the endpoints see that their listener is closed
+ * @l: the listener
+ *
+ * Context: process.
+ */
+void kw_half_kick(struct kw_listener *l)
+{
+	struct kw_half_open *h = &l->half;
+	struct kw_start *st;
+	u32 i;
+
+	spin_lock(&h->lock);
+	for (i = 0; i < KW_PEER_BUCKETS; i++)
+		list_for_each_entry(st, &h->peer[i].eps, half)
+			kw_steps_add(&l->steps, st->ep);
+	spin_unlock(&h->lock);
+}
