@@ -7,6 +7,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "link.h"
 #include "verbs/ops.h"
 
@@ -299,13 +300,12 @@ static void kt_test_refusals(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			PTR_ERR(kw_get_dma_mr(pd, IB_ACCESS_ON_DEMAND)));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
-			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 0, 0, 0, NULL)));
+			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 0, 0, 0)));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
 			PTR_ERR(kw_reg_user_mr(pd, -PAGE_SIZE, 2 * PAGE_SIZE, 0,
-					       0, NULL)));
+					       0)));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
-			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 2, U64_MAX, 0,
-					       NULL)));
+			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 2, U64_MAX, 0)));
 	/* As many as the device has, and not one more. */
 	atomic_set(&d->dev.nr_mr, KW_MAX_MR);
 	KUNIT_EXPECT_EQ(test, -ENOMEM,
@@ -326,7 +326,7 @@ static void kt_test_user_memory(struct kunit *test)
 	u32 last = 0;
 
 	KUNIT_ASSERT_NE(test, start, 0);
-	mr = kw_reg_user_mr(&d->pd.ib, from, len, 0xabc000, KT_RIGHTS, NULL);
+	mr = kw_reg_user_mr(&d->pd.ib, from, len, 0xabc000, KT_RIGHTS);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	mr->device = &d->dev.ib;
 	mr->pd = &d->pd.ib;

@@ -221,7 +221,7 @@ class Session:
         name = f"step-{next(self.numbers)}"
         (self.out / name).write_text("\n".join(script) + "\n")
         os.write(self.commands.to_guest, f"{name}\n".encode())
-        said = []
+        said: list[str] = []
         for line in self.lines:
             if line == f"obeyed {name}":
                 return said

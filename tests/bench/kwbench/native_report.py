@@ -131,8 +131,8 @@ def markdown(measured: Measured) -> str:
             f"## CPU time, MTU {mtu}\n\n" + figures(measured, mtu, "cpu"),
             f"## Ratios, MTU {mtu}\n\nAbove 1: the second of the two is cheaper. In brackets the interval, "
             f"{PRECISION:.0%} wide or less where the ratio of CPU time counts as known. "
-            f"\"Less system calls\": without the {measured.call_excess * 1e6:.1f} us by which each of them takes longer "
-            "here than in this machine's own kernel.\n\n"
+            f"\"Less system calls\": without the {measured.call_excess * 1e6:.1f} us by which each of them takes "
+            "longer here than in this machine's own kernel.\n\n"
             + again(measured, mtu) + "\n" + ratios(measured, mtu),
             f"## For each message, MTU {mtu}\n\n" + counters(measured, mtu)]
     parts.append(missing(measured))

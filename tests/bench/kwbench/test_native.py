@@ -171,8 +171,8 @@ class Columns(unittest.TestCase):
             self.assertIn("--tcp", tools[0].script(0, True))
 
     def test_a_column_may_have_other_settings(self):
-        variant = variant_of("kiwarp-nocrc:batch_us=0")
-        self.assertEqual((variant.type, variant.settings), ("kiwarp", ("crc=0", "batch_us=0")))
+        variant = variant_of("kiwarp-nocrc:ack_segments=0")
+        self.assertEqual((variant.type, variant.settings), ("kiwarp", ("crc=0", "ack_segments=0")))
         self.assertEqual(variant_of("head").type, "kiwarp")
 
     def test_figures_are_in_the_rows_unit(self):

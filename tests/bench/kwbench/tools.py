@@ -161,6 +161,7 @@ class DiskClient:
 
 def size_of(tool: Tool) -> int:
     """Of a message or an I/O, in bytes."""
+    assert not isinstance(tool, Iperf3)
     size = tool.size if not isinstance(tool, DiskClient) else tool.disk.size
     return int(size[:-1]) << 10 if isinstance(size, str) else size
 
