@@ -18,7 +18,7 @@
 #include <rdma/rdma_netlink.h>
 
 #include "compat.h"
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 #include "verbs/ops.h"
 
 #define KW_DRIVER	((enum rdma_driver_id)KIWARP_DRIVER_ID)
@@ -40,7 +40,7 @@ static struct kw_device *kw_device_get(struct net_device *netdev)
 {
 	struct ib_device *ib = ib_device_get_by_netdev(netdev, KW_DRIVER);
 
-	return ib ? kw_dev(ib) : NULL;
+	return ib ? to_kw_dev(ib) : NULL;
 }
 
 static void kw_await_consumers(struct kw_device *dev)
@@ -217,8 +217,8 @@ static int kw_client_add(struct ib_device *ibdev)
 
 static void kw_client_remove(struct ib_device *ibdev, void *data)
 {
-	kw_cm_device_gone(kw_dev(ibdev));
-	kw_qps_fail(kw_dev(ibdev), NULL);
+	kw_cm_device_gone(to_kw_dev(ibdev));
+	kw_qps_fail(to_kw_dev(ibdev), NULL);
 }
 
 static struct ib_client kw_client = {
@@ -237,7 +237,7 @@ static int __init kw_init(void)
 	rv = kw_streams_init();
 	if (rv)
 		goto destroy_wq;
-	rv = kw_block_shrink_init();
+	rv = kw_tx_pool_shrink_init();
 	if (rv)
 		goto streams_exit;
 	rv = kw_cm_init();
@@ -257,7 +257,7 @@ unregister_client:
 cm_exit:
 	kw_cm_exit();
 shrink_exit:
-	kw_block_shrink_exit();
+	kw_tx_pool_shrink_exit();
 streams_exit:
 	kw_streams_exit();
 destroy_wq:
@@ -274,7 +274,7 @@ static void __exit kw_exit(void)
 	ib_unregister_driver(KW_DRIVER);
 	ib_unregister_client(&kw_client);
 	kw_cm_exit();
-	kw_block_shrink_exit();
+	kw_tx_pool_shrink_exit();
 	kw_streams_exit();
 }
 

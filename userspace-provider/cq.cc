@@ -60,9 +60,9 @@ int pollCq(ibv_cq* cq, int limit, ibv_wc* wc) {
       queue->ring.poll(static_cast<uint32_t>(limit),
                        [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });
   if (count != 0) {
-    queue->patience.found();
+    queue->poll_backoff.found();
   } else {
-    queue->patience.foundNothing();
+    queue->poll_backoff.foundNothing();
   }
   return static_cast<int>(count);
 }

@@ -6,7 +6,7 @@
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "rings/completion_ring.h"
-#include "rings/patience.h"
+#include "rings/poll_backoff.h"
 
 namespace kiwarp {
 
@@ -15,7 +15,7 @@ struct CompletionQueue : pabi::Cq {
 
   Mapping mapping;
   CompletionRing ring;
-  Patience patience;
+  PollBackoff poll_backoff;
 
   static CompletionQueue* of(ibv_cq* cq) {
     return static_cast<CompletionQueue*>(reinterpret_cast<pabi::Cq*>(cq));

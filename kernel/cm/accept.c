@@ -69,7 +69,7 @@ static void kw_offer_depths(struct kw_ep *ep, struct iw_cm_event *event)
 	struct kw_mpa_enh enh;
 
 	/* "Not negotiated" is a large number, too. */
-	kw_settle_peer_enh(ep, &enh);
+	kw_negotiate_peer_enh(ep, &enh);
 	event->ird = min_t(u32, enh.ird, ep->start->set.ord_max);
 	event->ord = min_t(u32, enh.ord, ep->start->set.ird_max);
 }
@@ -105,7 +105,7 @@ static void kw_request_offer(struct kw_ep *ep)
 	event.event = IW_CM_EVENT_CONNECT_REQUEST;
 	event.provider_data = (void *)(unsigned long)ep->handle;
 	event.private_data = (void *)kw_start_pd(ep, &len);
-	/* The event's length is an octet; MPA's private data may be longer. */
+	/* The event's length is a byte; MPA's private data may be longer. */
 	event.private_data_len = min_t(u32, len, U8_MAX);
 
 	ret = kw_offer_send(ep, &event);
@@ -168,7 +168,7 @@ void kw_request_step(struct kw_ep *ep)
 		kw_ep_set_state(ep, KW_EP_HAVE_REQUEST);
 		kw_half_asked(ep);
 	}
-	ret = kw_start_quiet(ep);
+	ret = kw_start_peer_silent(ep);
 	if (ret)
 		kw_request_bad(ep, ret);
 	else
@@ -185,7 +185,7 @@ void kw_request_step(struct kw_ep *ep)
  */
 void kw_offer_step(struct kw_ep *ep)
 {
-	int ret = kw_start_quiet(ep);
+	int ret = kw_start_peer_silent(ep);
 
 	if (ret)
 		kw_request_bad(ep, ret);
@@ -205,7 +205,7 @@ static int kw_accept_run(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 	struct iw_cm_event event;
 	int ret;
 
-	kw_settle_passive(ep, &params);
+	kw_negotiate_passive(ep, &params);
 	kw_ep_fill_event(ep, &event);
 	if (ep->state == KW_EP_AWAIT_KEY)
 		ret = kw_start_key(ep, params.crc);
@@ -249,7 +249,7 @@ static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
 	u32 pd_len = param->private_data_len;
 	int ret;
 
-	ret = kw_start_quiet(ep);
+	ret = kw_start_peer_silent(ep);
 	if (ret)
 		return ret == -ESHUTDOWN ? -ECONNRESET : ret;
 	ep->ird = param->ird;
@@ -303,7 +303,7 @@ void kw_accept_key_step(struct kw_ep *ep)
 	if (ret == -EAGAIN)
 		return;
 	if (!ret)
-		ret = kw_start_quiet(ep);
+		ret = kw_start_peer_silent(ep);
 	kw_qp_get(qp);
 	if (!ret)
 		ret = kw_accept_run(ep, qp, NULL, 0);
@@ -392,7 +392,7 @@ static int kw_accept_answer(struct kw_ep *ep, struct iw_cm_id *id,
 /**
  * kw_iw_accept - accept a connection request (iw_accept)
  * @id: iw_cm's identifier for the new connection
- * @param: queue pair, depths and private data: at most 508 octets if the
+ * @param: queue pair, depths and private data: at most 508 bytes if the
  *	request has enhanced data (revision 2), none if revision 0's initiator
  *	had none, 512 otherwise
  *
@@ -439,7 +439,7 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
  * kw_iw_reject - reject a connection request (iw_reject)
  * @id: iw_cm's identifier for the new connection
  * @pdata: private data
- * @len: octets of @pdata
+ * @len: bytes of @pdata
  *
  * Context: process.
  * Return: 0, or -ECONNRESET if the peer is gone.

@@ -214,12 +214,12 @@ struct kw_listener {
  * @rev: active: MPA revision
  * @offer: active: enhanced data of the request
  * @pd: active: private data of the request, kept for another try
- * @pd_len: octets of @pd
+ * @pd_len: bytes of @pd
  * @frame: the peer's first frame
- * @rx_len: octets in @rx
+ * @rx_len: bytes in @rx
  * @rx: that frame as it arrived, private data included
  * @key: the peer's Start Key, where it is not the first frame
- * @key_len: octets in @key_rx
+ * @key_len: bytes in @key_rx
  * @key_rx: it, as it arrived
  */
 struct kw_start {
@@ -273,7 +273,7 @@ struct kw_start {
  * @active: this side connects
  *
  * An idle connection keeps this: in the order that leaves no holes it takes
- * 256 octets of a 64-bit kernel without debugging.
+ * 256 bytes of a 64-bit kernel without debugging.
  */
 struct kw_ep {
 	struct kref ref;
@@ -366,7 +366,7 @@ __be16 *kw_addr_port(struct sockaddr_storage *addr);
 /* start.c: the frames of MPA start-up */
 int kw_start_read(struct kw_ep *ep, u8 kinds);
 int kw_start_read_key(struct kw_ep *ep);
-int kw_start_quiet(struct kw_ep *ep);
+int kw_start_peer_silent(struct kw_ep *ep);
 int kw_start_request(struct kw_ep *ep);
 int kw_start_key(struct kw_ep *ep, bool crc);
 int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
@@ -376,15 +376,15 @@ void kw_start_terminate(struct kw_ep *ep, u16 code);
 const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len);
 u32 kw_start_pd_room(const struct kw_ep *ep);
 
-/* settle.c: what the frames settle */
-const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep);
-bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
-void kw_settle_offer(struct kw_ep *ep);
-u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params);
-void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params);
-void kw_settle_answer(const struct kw_ep *ep,
-		      const struct kw_stream_params *params,
-		      struct kw_mpa_enh *enh);
+/* negotiate.c: what the frames negotiate */
+const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep);
+bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
+void kw_negotiate_offer(struct kw_ep *ep);
+u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params);
+void kw_negotiate_passive(struct kw_ep *ep, struct kw_stream_params *params);
+void kw_negotiate_answer(const struct kw_ep *ep,
+			 const struct kw_stream_params *params,
+			 struct kw_mpa_enh *enh);
 
 /* connect.c: the active side's steps */
 void kw_connect_step(struct kw_ep *ep);

@@ -156,7 +156,7 @@ static void kw_connect_give_pd(struct kw_ep *ep, struct iw_cm_event *event)
 	u32 len;
 
 	event->private_data = (void *)kw_start_pd(ep, &len);
-	/* The event's length is an octet; MPA's private data may be longer. */
+	/* The event's length is a byte; MPA's private data may be longer. */
 	event->private_data_len = min_t(u32, len, U8_MAX);
 }
 
@@ -297,7 +297,7 @@ out:
 static void kw_connect_done(struct kw_ep *ep)
 {
 	struct kw_stream_params params;
-	u16 code = kw_settle_active(ep, &params);
+	u16 code = kw_negotiate_active(ep, &params);
 
 	if (!code) {
 		kw_connect_run(ep, &params);
@@ -414,7 +414,7 @@ static int kw_connect_fill(struct kw_ep *ep, struct iw_cm_conn_param *param)
 			return -ENOMEM;
 		st->pd_len = param->private_data_len;
 	}
-	kw_settle_offer(ep);
+	kw_negotiate_offer(ep);
 	return 0;
 }
 
@@ -434,12 +434,12 @@ static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
 /**
  * kw_iw_connect - connect a queue pair (iw_connect)
  * @id: iw_cm's identifier with both addresses
- * @param: queue pair, depths and private data: at most 508 octets with
+ * @param: queue pair, depths and private data: at most 508 bytes with
  *	revision 2, 512 with revisions 1 and 0
  *
  * Returns as soon as TCP has begun to connect; exactly one CONNECT_REPLY event
  * tells the outcome. Its status: -ECONNREFUSED when the peer refused or
- * rejected (then with its private data, the first 255 octets of them),
+ * rejected (then with its private data, the first 255 bytes of them),
  * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA or
  * offers no way to start that we know, -ENOMEM when it wants more reads than
  * we serve, -ENODEV when the device goes away, -ECONNABORTED when the queue
@@ -451,7 +451,7 @@ static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
  */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
-	struct kw_device *dev = kw_dev(id->device);
+	struct kw_device *dev = to_kw_dev(id->device);
 	struct kw_ep *ep;
 	int ret;
 

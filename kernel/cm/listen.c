@@ -305,7 +305,7 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	INIT_WORK(&l->work, kw_listener_work);
 	kw_steps_init(&l->steps, l);
 	kw_half_init(&l->half);
-	l->dev = kw_dev(id->device);
+	l->dev = to_kw_dev(id->device);
 	l->limit = max(backlog, KW_MIN_PENDING);
 	l->max_half = max(backlog, KW_MIN_HALF_OPEN);
 	l->cm_id = id;

@@ -132,7 +132,7 @@ int kw_sock_create(struct net *net, int family, struct socket **sock)
 /**
  * kw_sock_set_tos - set the type of service or traffic class
  * @sock: a TCP socket, not yet connected
- * @tos: the octet as it goes into the IP header
+ * @tos: the byte as it goes into the IP header
  *
  * Context: process.
  */
@@ -187,7 +187,7 @@ int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
 }
 
 /**
- * kw_addr_len - octets of an address
+ * kw_addr_len - bytes of an address
  * @addr: the address
  *
  * Context: any.

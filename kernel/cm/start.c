@@ -19,7 +19,7 @@ static int kw_start_recv(struct kw_ep *ep, void *buf, size_t len, int flags)
 			      flags | MSG_DONTWAIT);
 }
 
-/* Takes not one octet beyond the frame: what follows a reply is the stream's. */
+/* Takes not one byte beyond the frame: what follows a reply is the stream's. */
 static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
 			 struct kw_mpa_frame *frame)
 {
@@ -52,7 +52,7 @@ static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
  *
  * Context: process, kw_ep.lock held.
  * Return: 0 when kw_start.frame and .rx hold a valid frame, -EAGAIN when
- * octets are missing, -EPROTO on a frame that is none, -ESHUTDOWN when the
+ * bytes are missing, -EPROTO on a frame that is none, -ESHUTDOWN when the
  * peer has closed, or TCP's error.
  */
 int kw_start_read(struct kw_ep *ep, u8 kinds)
@@ -78,19 +78,19 @@ int kw_start_read_key(struct kw_ep *ep)
 }
 
 /**
- * kw_start_quiet - has the initiator kept silent after its frame?
+ * kw_start_peer_silent - has the initiator kept silent after its frame?
  * @ep: a passive endpoint that has its initiator's frame
  *
- * Octets before our answer are an error (RFC 5044 section 7.1.2), and a peer
+ * Bytes before our answer are an error (RFC 5044 section 7.1.2), and a peer
  * that has closed its half can send no FPDU.
  *
  * Context: process, kw_ep.lock held.
  * Return: 0 if it is silent and there, -EPROTO, -ESHUTDOWN or TCP's error.
  */
-int kw_start_quiet(struct kw_ep *ep)
+int kw_start_peer_silent(struct kw_ep *ep)
 {
-	u8 octet;
-	int ret = kw_start_recv(ep, &octet, 1, MSG_PEEK);
+	u8 byte;
+	int ret = kw_start_recv(ep, &byte, 1, MSG_PEEK);
 
 	if (ret == -EAGAIN)
 		return 0;
@@ -184,9 +184,9 @@ int kw_start_request(struct kw_ep *ep)
 /**
  * kw_start_reply - send the frame that accepts
  * @ep: a passive endpoint
- * @params: what kw_settle_passive() settled
+ * @params: what kw_negotiate_passive() settled
  * @pd: private data
- * @pd_len: octets of @pd, at most kw_start_pd_room()
+ * @pd_len: bytes of @pd, at most kw_start_pd_room()
  *
  * C is set when CRCs are in use, whoever asked: some initiators look only at
  * the reply.
@@ -211,7 +211,7 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 		return kw_start_key(ep, params->crc);
 	if (!asked->enhanced)
 		return kw_start_send(ep, &frame, NULL, pd, pd_len);
-	kw_settle_answer(ep, params, &enh);
+	kw_negotiate_answer(ep, params, &enh);
 	return kw_start_send(ep, &frame, &enh, pd, pd_len);
 }
 
@@ -219,7 +219,7 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
  * kw_start_reject - send the frame that rejects
  * @ep: a passive endpoint
  * @pd: private data
- * @pd_len: octets of @pd, at most kw_start_pd_room()
+ * @pd_len: bytes of @pd, at most kw_start_pd_room()
  *
  * A Start Key knows no rejection but the end of the connection.
  *
@@ -262,7 +262,7 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
 	struct kw_term term = {};
 	u8 *p = buf;
 
-	if (kw_settle_peer(ep)->markers) {
+	if (kw_negotiate_peer(ep)->markers) {
 		kw_marker_put(p, 0);
 		p += KW_MARKER_LEN;
 	}
@@ -286,7 +286,7 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
 /**
  * kw_start_pd - the peer's private data
  * @ep: an endpoint with a valid frame
- * @len: octets of them, enhanced data not counted
+ * @len: bytes of them, enhanced data not counted
  *
  * Context: process, kw_ep.lock held.
  * Return: where they are.
@@ -300,11 +300,11 @@ const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len)
 }
 
 /**
- * kw_start_pd_room - octets of private data that an answer has room for
+ * kw_start_pd_room - bytes of private data that an answer has room for
  * @ep: a passive endpoint with a valid frame
  *
  * Context: process, kw_ep.lock held.
- * Return: octets; none if revision 0's initiator went without streaming mode.
+ * Return: bytes; none if revision 0's initiator went without streaming mode.
  */
 u32 kw_start_pd_room(const struct kw_ep *ep)
 {

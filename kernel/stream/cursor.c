@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Reading received octets in place, in the longest runs there are.
+ * Reading received bytes in place, in the longest runs there are.
  */
 #include <linux/skbuff.h>
 #include <net/tcp.h>
@@ -146,7 +146,7 @@ static bool kw_cursor_next_marked(struct kw_cursor *c)
 }
 
 /**
- * kw_cursor_next() - go on to the next run of contiguous octets
+ * kw_cursor_next() - go on to the next run of contiguous bytes
  * @c: cursor whose run is used up
  *
  * Context: socket lock held, unless the cursor reads staged pages.
@@ -160,7 +160,7 @@ bool kw_cursor_next(struct kw_cursor *c)
 /**
  * kw_cursor_skip_markers() - from here on, read what is between markers
  * @c: cursor
- * @dist: octets from its position to the next marker
+ * @dist: bytes from its position to the next marker
  *
  * Runs end where a marker begins, so that whoever reads does so at the same
  * cost as without.
@@ -173,12 +173,12 @@ void kw_cursor_skip_markers(struct kw_cursor *c, u32 dist)
 }
 
 /**
- * kw_cursor_at_socket() - start at the first octet not yet read
+ * kw_cursor_at_socket() - start at the first byte not yet read
  * @c: cursor
  * @sk: TCP socket
  *
  * Context: socket lock held; the cursor is good until it is released or
- * octets are consumed.
+ * bytes are consumed.
  * Return: false if there is nothing to read.
  */
 bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk)
@@ -195,10 +195,10 @@ bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk)
 }
 
 /**
- * kw_cursor_at_pages() - start at the first of staged octets
+ * kw_cursor_at_pages() - start at the first of staged bytes
  * @c: cursor
  * @pages: the pages
- * @len: octets in them
+ * @len: bytes in them
  */
 void kw_cursor_at_pages(struct kw_cursor *c, struct page **pages, u32 len)
 {
@@ -216,11 +216,11 @@ static __always_inline bool kw_cursor_walk(struct kw_cursor *c, u32 len,
 			return false;
 		n = min(len, c->left);
 		if (dst) {
-			kw_long_copy(dst, c->p, n);
+			kw_memcpy_auto(dst, c->p, n);
 			dst += n;
 		}
 		if (crc)
-			*crc = kw_long_crc32c(*crc, c->p, n);
+			*crc = kw_crc32c_auto(*crc, c->p, n);
 		c->p += n;
 		c->left -= n;
 	}
@@ -228,12 +228,12 @@ static __always_inline bool kw_cursor_walk(struct kw_cursor *c, u32 len,
 }
 
 /**
- * kw_cursor_copy() - copy octets out and move past them
+ * kw_cursor_copy() - copy bytes out and move past them
  * @c: cursor
  * @dst: where to
- * @len: octets
+ * @len: bytes
  *
- * Return: false if fewer than @len octets have been received.
+ * Return: false if fewer than @len bytes have been received.
  */
 bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
 {
@@ -241,12 +241,12 @@ bool kw_cursor_copy(struct kw_cursor *c, u8 *dst, u32 len)
 }
 
 /**
- * kw_cursor_crc() - continue a CRC32C over octets and move past them
+ * kw_cursor_crc() - continue a CRC32C over bytes and move past them
  * @c: cursor
- * @len: octets
+ * @len: bytes
  * @crc: the CRC so far, updated
  *
- * Return: false if fewer than @len octets have been received.
+ * Return: false if fewer than @len bytes have been received.
  */
 bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
 {
@@ -254,11 +254,11 @@ bool kw_cursor_crc(struct kw_cursor *c, u32 len, u32 *crc)
 }
 
 /**
- * kw_cursor_skip() - move past octets
+ * kw_cursor_skip() - move past bytes
  * @c: cursor
- * @len: octets
+ * @len: bytes
  *
- * Return: false if fewer than @len octets have been received.
+ * Return: false if fewer than @len bytes have been received.
  */
 bool kw_cursor_skip(struct kw_cursor *c, u32 len)
 {

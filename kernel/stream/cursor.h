@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * A position in received octets: a socket's receive queue, or the pages an
+ * A position in received bytes: a socket's receive queue, or the pages an
  * overlong FPDU was staged in. Copying a cursor saves the position, which is
  * how an FPDU is checked first and placed afterwards.
  */
@@ -11,17 +11,17 @@
 
 /**
  * struct kw_cursor - where to read next
- * @p: next octet of the current run of contiguous octets
- * @left: octets of that run
+ * @p: next byte of the current run of contiguous bytes
+ * @left: bytes of that run
  * @head: skb of the receive queue that the run is part of; NULL with @pages
  * @part: @head, or the skb of its frag_list
  * @frag: next fragment of @part
  * @queue: the receive queue
  * @pages: staged pages still to come
- * @staged: octets in them
+ * @staged: bytes in them
  * @markers: markers are stepped over: see kw_cursor_skip_markers()
- * @behind: octets of the run behind the marker that ends @left
- * @dist: octets from the end of @left to the next marker
+ * @behind: bytes of the run behind the marker that ends @left
+ * @dist: bytes from the end of @left to the next marker
  */
 struct kw_cursor {
 	const u8 *p;

@@ -98,7 +98,7 @@ struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 			.len = end - off,
 		};
 
-	/* Octets mostly come in order: right behind is the next best guess. */
+	/* Bytes mostly come in order: right behind is the next best guess. */
 	if (i >= mem->nr_ext || mem->ext[i].off > off)
 		i = 0;
 	else if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)

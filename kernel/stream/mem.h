@@ -19,9 +19,9 @@
 #include <linux/types.h>
 
 /**
- * struct kw_extent - octets that are contiguous in kernel address space
- * @off: offset of the first octet from the start of the region
- * @va: kernel address of that octet
+ * struct kw_extent - bytes that are contiguous in kernel address space
+ * @off: offset of the first byte from the start of the region
+ * @va: kernel address of that byte
  */
 struct kw_extent {
 	u64 off;
@@ -29,7 +29,7 @@ struct kw_extent {
 };
 
 /**
- * struct kw_run - octets of a region that are contiguous in kernel address space
+ * struct kw_run - bytes of a region that are contiguous in kernel address space
  * @va: kernel address of the first
  * @len: how many
  */
@@ -43,8 +43,8 @@ struct kw_run {
  * @stag: index and key, as in lkey and rkey
  * @access: IB_ACCESS_* bits
  * @pd: identity of the protection domain; compared, never followed
- * @base: address (iova, and Tagged Offset) of the first octet
- * @len: octets
+ * @base: address (iova, and Tagged Offset) of the first byte
+ * @len: bytes
  * @valid: false once invalidated; read without a lock
  * @fast: of a fast registration: can be registered again, as something else
  * @users: with @fast: who copies to or from it at this moment
@@ -70,14 +70,14 @@ void kw_mem_quiesce(struct kw_mem *mem);
 struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last);
 
 /**
- * kw_mem_at() - find an octet of a region
+ * kw_mem_at() - find a byte of a region
  * @mem: the region; one without extents is addressed by kernel addresses
- * @off: offset of the octet from the region's start, less than @mem->len
+ * @off: offset of the byte from the region's start, less than @mem->len
  * @last: the extent to look at first, of this region or another: what the
  *	last call has left here
  *
  * Context: any, inside the domain that protects @mem.
- * Return: the octet, and those of the region that follow it without a gap.
+ * Return: the byte, and those of the region that follow it without a gap.
  */
 static inline struct kw_run kw_mem_at(const struct kw_mem *mem, u64 off,
 				      u32 *last)
@@ -119,10 +119,10 @@ static inline void kw_mem_put(struct kw_mem *mem)
 /**
  * kw_mem_covers() - whether a range of addresses lies within a region
  * @mem: the region
- * @addr: first octet's address
- * @len: octets; may be 0
+ * @addr: first byte's address
+ * @len: bytes; may be 0
  *
- * Return: true if every octet of the range is in the region; never true for
+ * Return: true if every byte of the range is in the region; never true for
  * a range that wraps past 2^64.
  */
 static inline bool kw_mem_covers(const struct kw_mem *mem, u64 addr, u64 len)

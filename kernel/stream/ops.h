@@ -19,9 +19,9 @@ enum kw_fail {
  * @next_wqe: take the next entry off the send ring, as a private, validated
  *	copy; false if there is none. An invalid one has its status set.
  * @wqe_done: an entry has its result, enum ib_wc_status
- * @wqe_lent: TCP refers to an entry's buffers: it completes, or is flushed,
- *	after @wqe_back or at @ended
- * @wqe_back: TCP no longer refers to them; good: the entry has succeeded. In
+ * @wqe_zc_start: TCP refers to an entry's buffers: it completes, or is flushed,
+ *	after @wqe_zc_done or at @ended
+ * @wqe_zc_done: TCP no longer refers to them; good: the entry has succeeded. In
  *	process context
  * @retire: complete the entries that are done, in the order of posting
  * @local_op: do an entry that sends nothing; returns enum ib_wc_status
@@ -48,8 +48,8 @@ enum kw_fail {
 struct kw_stream_ops {
 	bool (*next_wqe)(struct kw_stream *s, struct kw_wqe *w);
 	void (*wqe_done)(struct kw_stream *s, u32 index, u16 status);
-	void (*wqe_lent)(struct kw_stream *s, u32 index);
-	void (*wqe_back)(struct kw_stream *s, u32 index, bool good);
+	void (*wqe_zc_start)(struct kw_stream *s, u32 index);
+	void (*wqe_zc_done)(struct kw_stream *s, u32 index, bool good);
 	void (*retire)(struct kw_stream *s);
 	int (*local_op)(struct kw_stream *s, const struct kw_wqe *w);
 

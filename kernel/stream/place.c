@@ -32,7 +32,7 @@ static __always_inline void kw_place_run(struct kw_sg_iter *it, const u8 *p,
 					 u32 len, bool vec)
 {
 	if (vec)
-		kw_vec_copy(it->run.va, p, len);
+		kw_memcpy_vec(it->run.va, p, len);
 	else
 		memcpy(it->run.va, p, len);
 	kw_sg_advance(it, len);
@@ -182,7 +182,7 @@ static bool kw_predict_crc_ok(const struct kw_rx_next *next, const u8 *p,
 	u32 len = field - p;
 
 	return kw_crc_get(field) == (next->vec ?
-				     kw_vec_crc32c(KW_CRC_SEED, p, len) :
+				     kw_crc32c_vec(KW_CRC_SEED, p, len) :
 				     kw_crc32c(KW_CRC_SEED, p, len));
 }
 

@@ -3,9 +3,9 @@
  * The receive pass: from the socket's queue to whole, checked FPDUs.
  *
  * An FPDU is left in the socket until all of it is there. Its CRC is checked
- * before a single octet is placed, so that a damaged header can not direct
- * octets into the wrong buffer (RFC 5044: an FPDU with a bad CRC is not given
- * to DDP); the second touch, to place, finds the octets in the cache.
+ * before a single byte is placed, so that a damaged header can not direct
+ * bytes into the wrong buffer (RFC 5044: an FPDU with a bad CRC is not given
+ * to DDP); the second touch, to place, finds the bytes in the cache.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -45,7 +45,7 @@ static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 	if (at->left < fpdu_len)
 		return kw_rx_crc_ok_split(at, len);
 	return kw_crc_get(at->p + len) ==
-	       kw_long_crc32c(KW_CRC_SEED, at->p, len);
+	       kw_crc32c_auto(KW_CRC_SEED, at->p, len);
 }
 
 /* What a header says by itself is checked here, before anything is believed. */
@@ -160,7 +160,7 @@ static __always_inline int kw_rx_check(const struct kw_stream *s,
 }
 
 /*
- * Handle the FPDU at the cursor, of which avail octets have been received.
+ * Handle the FPDU at the cursor, of which avail bytes have been received.
  * When not all of it is there, used is 0 and s->rx.need says what is; else
  * used is what it takes and the cursor moves past it. Returns as
  * kw_rx_segment().
@@ -324,7 +324,7 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 static void kw_rx_pass(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
-	u32 avail, done = 0, used = 0, fpdus = 0, told = s->rx.told;
+	u32 avail, done = 0, used = 0, fpdus = 0, rx_events = s->rx.rx_events;
 	bool begun = s->rx.partial;
 	struct kw_segment seg = {};
 	struct kw_cursor c;
@@ -356,7 +356,7 @@ static void kw_rx_pass(struct kw_stream *s)
 	trace_kw_fpdu_received(s, fpdus, done);
 	if (done) {
 		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
-		kw_ack_delay(s, !begun && done == avail && s->rx.told != told);
+		kw_ack_delay(s, !begun && done == avail && s->rx.rx_events != rx_events);
 		tcp_read_done(sk, done);
 	}
 	if (!rv && done < avail && kw_stage_needed(s, s->rx.need))

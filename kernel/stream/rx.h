@@ -20,7 +20,7 @@
  * struct kw_segment - a DDP segment whose FPDU is complete and checked
  * @ddp: parsed header
  * @op: enum kw_rdmap_opcode
- * @len: octets of payload
+ * @len: bytes of payload
  * @raw: MPA length and DDP header as received, for a Terminate
  * @read_req: the Read Request as received, likewise, once it is whole; or NULL
  */

@@ -13,7 +13,7 @@
 /* The consumer has something to look at: see kw_ack_delay(). */
 static void kw_rx_tell(struct kw_stream *s)
 {
-	s->rx.told++;
+	s->rx.rx_events++;
 }
 
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
@@ -154,7 +154,7 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 		s->ops->wqe_done(s, e->sq_index, IB_WC_SUCCESS);
 		s->ops->retire(s);
 	}
-	if (!e->quiet)
+	if (!e->unsignaled)
 		kw_rx_tell(s);
 	return 0;
 }
@@ -281,7 +281,7 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 	} else if (seg->op != s->rx.recv_op) {
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	}
-	/* A message has at most 2^32-1 octets, whatever the buffers would hold. */
+	/* A message has at most 2^32-1 bytes, whatever the buffers would hold. */
 	code = kw_ddp_take(&s->rx.recv_got, &seg->ddp, seg->len,
 			   min_t(u64, s->rx.recv.len, U32_MAX));
 	if (code == KW_TERM_DDP_UNTAGGED_TOO_LONG)
@@ -332,7 +332,7 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 	if (!s->rx.started) {
 		/* The initiator speaks first: from now on this side may. */
 		s->rx.started = true;
-		s->tx.gate = false;
+		s->tx.await_first = false;
 		s->rx.kick = true;
 	}
 	return rv;

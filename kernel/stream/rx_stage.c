@@ -22,7 +22,7 @@
 /**
  * kw_stage_needed() - whether an incomplete FPDU has to leave the socket
  * @s: stream
- * @need: octets of the FPDU
+ * @need: bytes of the FPDU
  *
  * Context: socket lock held.
  * Return: true if waiting for the rest might close the window.
@@ -41,13 +41,13 @@ bool kw_stage_needed(struct kw_stream *s, u32 need)
 }
 
 /**
- * kw_stage_fill() - move octets from the socket to the stage
+ * kw_stage_fill() - move bytes from the socket to the stage
  * @s: stream
- * @avail: octets in the socket
- * @want: octets that the stage still wants
+ * @avail: bytes in the socket
+ * @want: bytes that the stage still wants
  *
  * Context: socket lock held.
- * Return: octets moved: fewer than asked for without memory, in which case
+ * Return: bytes moved: fewer than asked for without memory, in which case
  * the next arrival tries again.
  */
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)

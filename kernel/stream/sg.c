@@ -163,8 +163,8 @@ static u16 kw_check_remote(struct kw_stream *s, u32 stag, u64 to, u32 len,
  * kw_check_write() - may the peer write there?
  * @s: stream
  * @stag: STag that the peer names
- * @to: tagged offset of the first octet
- * @len: octets, at least 1
+ * @to: tagged offset of the first byte
+ * @len: bytes, at least 1
  * @mem: result: if it may, the region, for the caller to kw_mem_put()
  *
  * Context: inside s->mem_srcu, socket lock.
@@ -181,8 +181,8 @@ u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
  * kw_check_read() - may the peer read there?
  * @s: stream
  * @stag: STag that the peer names
- * @to: tagged offset of the first octet
- * @len: octets, at least 1
+ * @to: tagged offset of the first byte
+ * @len: bytes, at least 1
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or the enum kw_term_code to answer with.
@@ -202,8 +202,8 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
  * kw_check_sink() - may the answer to a Read of ours be placed there?
  * @s: stream
  * @sge: what the Read was posted with
- * @off: offset in it of the first octet
- * @len: octets, at least 1
+ * @off: offset in it of the first byte
+ * @len: bytes, at least 1
  * @mem: result: if it may, the region, for the caller to kw_mem_put()
  *
  * Local rights are asked for: it is not the peer who chose the place. They were

@@ -35,10 +35,10 @@ struct kw_sg_iter {
 /**
  * struct kw_orq_entry - an outbound Read Request awaiting its response
  * @sink: where the response goes
- * @done: octets placed so far
+ * @done: bytes placed so far
  * @sq_index: the WQE it completes
  * @rtr: start-up's ready-to-receive request: completes nothing
- * @quiet: nor is the consumer told when it ends
+ * @unsignaled: nor is the consumer told when it ends
  * @inv: Read with Invalidate: the sink's STag is invalidated at the end
  */
 struct kw_orq_entry {
@@ -46,7 +46,7 @@ struct kw_orq_entry {
 	u32 done;
 	u32 sq_index;
 	bool rtr;
-	bool quiet;
+	bool unsignaled;
 	bool inv;
 };
 
@@ -88,11 +88,11 @@ struct kw_mem_cache {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
- * @told: what has come that the consumer is told of, or can see in its memory:
+ * @rx_events: what has come that the consumer is told of, or can see in its memory:
  *	how much, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
- * @need: octets that the next FPDU needs in the socket before a pass is of use
+ * @need: bytes that the next FPDU needs in the socket before a pass is of use
  * @partial: the last segment received was not the last of its message
  * @peer_mss: what TCP took for the peer's MSS; see kw_ack_delay()
  * @ack_mss: what it is to take for it
@@ -101,19 +101,19 @@ struct kw_mem_cache {
  * @read_msn: next MSN expected on queue 1
  * @recv_open: a Send is being received into @recv
  * @recv_op: opcode of that Send's first segment
- * @recv_got: which of its octets have come
+ * @recv_got: which of its bytes have come
  * @recv_mo: where the segment placed last ended
  * @recv_it: the same as a position in @recv
  * @recv: the receive queue entry in use
  * @sink: where a tagged segment goes, to the end of its region or of its Read
  * @sink_it: the same as a position in it
- * @req_got: which octets of @req have come: see kw_ddp_take_short()
+ * @req_got: which bytes of @req have come: see kw_ddp_take_short()
  * @req: the Read Request being received
- * @term_got: which octets of @term have come, likewise
+ * @term_got: which bytes of @term have come, likewise
  * @term: as many of them as a Terminate can have
  * @next: what is expected next, good within one pass
  * @stage: pages that hold the start of an FPDU larger than the socket buffer
- * @staged: octets in @stage
+ * @staged: bytes in @stage
  */
 struct kw_rx {
 	bool running;
@@ -123,7 +123,7 @@ struct kw_rx {
 	bool partial;
 	u16 peer_mss;
 	u16 ack_mss;
-	u32 told;
+	u32 rx_events;
 	u32 need;
 	u32 stream_off;
 	u32 send_msn;
@@ -182,7 +182,7 @@ enum kw_tx_kind {
  * @token: KW_TX_*: who sets OWNED transmits, everybody else sets WANTED
  * @work: transmits when the owner of the token can not
  * @frag: block that FPDUs are built in, while there are any to send
- * @out: octets of @frag built and not yet taken by TCP start here
+ * @out: bytes of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment
  * @out_list: @out_len is of the list of zcopy.c instead
@@ -193,11 +193,11 @@ enum kw_tx_kind {
  * @body: of a Read Request or a Terminate: the body
  * @wqe: current or held send queue entry
  * @held: @wqe is taken off the ring but may not start yet
- * @lent: the message, if it is sent without a copy: see zcopy.c
+ * @zc_msg: the message, if it is sent without a copy: see zcopy.c
  * @responded: the last message was a Read Response: the send queue's turn
  * @rtr_pending: the RTR FPDU has not been framed
  * @term_pending: @term has not been framed
- * @gate: responder: nothing may be sent before the first FPDU is received
+ * @await_first: responder: nothing may be sent before the first FPDU is received
  * @send_msn: next MSN on queue 0
  * @read_msn: next MSN on queue 1
  * @term: the Terminate to send
@@ -216,11 +216,11 @@ struct kw_tx {
 	bool responded;
 	bool rtr_pending;
 	bool term_pending;
-	bool gate;
+	bool await_first;
 	struct kw_tx_msg m;
 	struct kiwarp_sge src;
 	u8 body[KW_TERM_MAX_LEN];
-	struct kw_zc_msg *lent;
+	struct kw_zc_msg *zc_msg;
 	u32 send_msn;
 	u32 read_msn;
 	struct kw_wqe wqe;

@@ -6,7 +6,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
@@ -39,7 +39,7 @@ void kw_streams_exit(void)
 {
 	kw_zc_exit();
 	destroy_workqueue(kw_stream_wq);
-	kw_blocks_exit();
+	kw_tx_pool_exit();
 }
 
 /**
@@ -145,8 +145,8 @@ static void kw_first_await(struct kw_stream *s)
 {
 	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
-	if (s->tx.gate)
-		wait = msecs_to_jiffies(s->p.set.gate_ms);
+	if (s->tx.await_first)
+		wait = msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	if (!wait)
 		return;
 	kw_stream_queue(s, &s->end_work, wait);
@@ -160,13 +160,13 @@ static void kw_first_await(struct kw_stream *s)
  * @s: stream
  *
  * Context: socket lock held.
- * Return: true if it comes at s->gate_end, unless the peer's first FPDU comes
+ * Return: true if it comes at s->first_fpdu_deadline, unless the peer's first FPDU comes
  * before.
  */
 bool kw_first_is_timed(const struct kw_stream *s)
 {
-	return s->state == KW_STREAM_CLOSING && s->tx.gate &&
-	       s->p.set.gate_ms && !s->peer_fin;
+	return s->state == KW_STREAM_CLOSING && s->tx.await_first &&
+	       s->p.set.first_fpdu_timeout_ms && !s->peer_fin;
 }
 
 /**
@@ -182,11 +182,11 @@ void kw_first_wait(struct kw_stream *s)
 {
 	bool over = s->state == KW_STREAM_OPEN ||
 		    (kw_first_is_timed(s) &&
-		     time_after_eq(jiffies, s->gate_end));
+		     time_after_eq(jiffies, s->first_fpdu_deadline));
 
 	if (!over || s->rx.started || s->abort)
 		return;
-	s->tx.gate = false;
+	s->tx.await_first = false;
 	if (kw_first_repeats(s))
 		s->tx.rtr_pending = true;
 	kw_stream_kick(s, KW_KICK_LOCKED);
@@ -201,15 +201,15 @@ void kw_first_wait(struct kw_stream *s)
  */
 bool kw_first_tx_more(struct kw_stream *s)
 {
-	bool gate = s->tx.gate;
+	bool await_first = s->tx.await_first;
 	bool more;
 	int idx;
 
 	s->cache.mem = NULL;
 	idx = srcu_read_lock(s->mem_srcu);
-	s->tx.gate = false;
+	s->tx.await_first = false;
 	more = kw_tx_more(s);
-	s->tx.gate = gate;
+	s->tx.await_first = await_first;
 	srcu_read_unlock(s->mem_srcu, idx);
 	return more;
 }
@@ -260,7 +260,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.send_msn = 1;
 	s->tx.read_msn = 1;
 	s->tx.rtr_pending = p->initiator && p->rtr != KW_RTR_NONE;
-	s->tx.gate = !p->initiator;
+	s->tx.await_first = !p->initiator;
 
 	lock_sock(sk);
 	rv = s->ops->started(s);

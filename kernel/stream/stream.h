@@ -34,12 +34,12 @@ enum kw_rtr {
 
 /**
  * struct kw_stream_settings - what an administrator can choose of the data path
- * @fpdu_max: longest FPDU to send, octets, all of it counted; 0: EMSS decides
- * @zcopy_min: messages of so many octets and more are sent without a copy; 0:
+ * @fpdu_max: longest FPDU to send, bytes, all of it counted; 0: EMSS decides
+ * @zcopy_min: messages of so many bytes and more are sent without a copy; 0:
  *	none is
  * @ack_segments: messages of so many TCP segments are acknowledged together with
  *	the answer, if that comes soon; 0: as TCP does it
- * @gate_ms: responder: how long it waits for the initiator's first FPDU before
+ * @first_fpdu_timeout_ms: responder: how long it waits for the initiator's first FPDU before
  *	it may send; 0: for ever
  *
  * All are u32: verbs/settings.c handles them by offset.
@@ -48,7 +48,7 @@ struct kw_stream_settings {
 	u32 fpdu_max;
 	u32 zcopy_min;
 	u32 ack_segments;
-	u32 gate_ms;
+	u32 first_fpdu_timeout_ms;
 };
 
 /**
@@ -64,7 +64,7 @@ struct kw_stream_settings {
  * @ord: outbound Read Requests that may be outstanding
  * @set: what the administrator has chosen
  *
- * Start-up reads its frame and not one octet more, so that the first FPDU is
+ * Start-up reads its frame and not one byte more, so that the first FPDU is
  * still in the socket when the stream takes over.
  */
 struct kw_stream_params {
@@ -83,7 +83,7 @@ struct kw_stream_params {
  * struct kw_wqe - a send queue entry: private, validated copy
  * @wr_id: of the work request
  * @index: its free-running index on the send ring
- * @len: octets of the message; for a Read, octets to read
+ * @len: bytes of the message; for a Read, bytes to read
  * @opcode: enum kiwarp_opcode
  * @flags: KIWARP_SQE_*
  * @num_sge: entries of @sge; 0 when inline
@@ -92,8 +92,8 @@ struct kw_stream_params {
  * @raddr: remote address
  * @rkey: remote STag
  * @inv_stag: STag that a Send with Invalidate names
- * @sge: where the octets are
- * @inl: the octets themselves
+ * @sge: where the bytes are
+ * @inl: the bytes themselves
  */
 struct kw_wqe {
 	u64 wr_id;
@@ -116,7 +116,7 @@ struct kw_wqe {
  * struct kw_recv - a receive queue entry: private, validated copy
  * @wr_id: of the work request
  * @index: its free-running index on the receive ring
- * @len: octets that the buffers hold
+ * @len: bytes that the buffers hold
  * @num_sge: entries of @sge
  * @sge: the buffers; memory of the owner's, the same for each entry
  */
@@ -152,8 +152,8 @@ enum kw_stream_state {
  * @fin_sent: this side's half is closed
  * @abort: end at once
  * @deadline: jiffies by which teardown ends, however far it got
- * @gate_end: jiffies by which tx.gate opens during teardown
- * @una: first octet that the peer had not acknowledged when @deadline was set
+ * @first_fpdu_deadline: jiffies by which tx.await_first opens during teardown
+ * @una: first byte that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
  * @ibdev: the device; for tracepoints alone
@@ -188,7 +188,7 @@ struct kw_stream {
 	bool fin_sent;
 	bool abort;
 	unsigned long deadline;
-	unsigned long gate_end;
+	unsigned long first_fpdu_deadline;
 	u32 una;
 	int status;
 	u32 reason;

@@ -15,7 +15,7 @@
 #include <linux/jiffies.h>
 #include <net/tcp.h>
 
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 #include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
@@ -24,7 +24,7 @@
 
 /*
  * How long a peer may take to read what is left and to close its half; in a
- * graceful end, without taking a single octet of it.
+ * graceful end, without taking a single byte of it.
  */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 #define KW_ERROR_TIMEOUT	(3 * HZ)
@@ -79,7 +79,7 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
-	s->gate_end = jiffies + msecs_to_jiffies(s->p.set.gate_ms);
+	s->first_fpdu_deadline = jiffies + msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -175,7 +175,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 {
 	if (s->tx.out_len)
 		return false;
-	if (s->tx.gate && s->state == KW_STREAM_CLOSING) {
+	if (s->tx.await_first && s->state == KW_STREAM_CLOSING) {
 		/* Nothing may be sent any more if the initiator sent nothing. */
 		if (s->peer_fin)
 			return true;
@@ -273,7 +273,7 @@ static void kw_end_finish(struct kw_stream *s)
 	cancel_delayed_work_sync(&s->tx.work);
 	kw_zc_detach(s);
 	kw_stage_free(s);
-	kw_block_put(&s->tx.frag);
+	kw_tx_pool_put(&s->tx.frag);
 	sock_release(s->sock);
 	s->sock = NULL;
 	kw_zc_close(s);
@@ -292,8 +292,8 @@ static void kw_end_wait(struct kw_stream *s)
 
 	if (s->state != KW_STREAM_CLOSING && s->state != KW_STREAM_ERROR)
 		return;
-	if (kw_first_is_timed(s) && time_before(s->gate_end, next))
-		next = s->gate_end;
+	if (kw_first_is_timed(s) && time_before(s->first_fpdu_deadline, next))
+		next = s->first_fpdu_deadline;
 	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
 	/* An abort does not wait for the lock; it may wait for TCP. */
 	if (READ_ONCE(s->abort))

@@ -7,13 +7,13 @@
  * where a TCP segment ends or leaves room for the next one to begin. The
  * block then goes to TCP by reference in one call, so that TSO cuts at FPDU
  * boundaries. Since the payload was copied, the work request is complete when
- * TCP has the octets: the consumer's buffer is not looked at again. The payload
+ * TCP has the bytes: the consumer's buffer is not looked at again. The payload
  * of long messages can go by reference, too: see zcopy.c.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 #include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/tx.h"
@@ -22,7 +22,7 @@
 
 /*
  * What a page block must still have to be built in: room for the longest FPDU,
- * within these limits. A page gives KW_CUT_BLOCK_MIN of it, which is enough.
+ * within these limits. A page gives KW_SEGMENTER_BLOCK_MIN of it, which is enough.
  */
 #define KW_TX_FRAG_MIN	512
 #define KW_TX_FRAG_MAX	4096
@@ -34,7 +34,7 @@ enum kw_tx_result {
 	KW_TX_STOPPED,		/* the socket takes no more */
 };
 
-/* How far the segment being filled has got: where does the next octet fall? */
+/* How far the segment being filled has got: where does the next byte fall? */
 static u32 kw_tx_room(struct sock *sk, u32 mss)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -97,21 +97,21 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	struct kw_tx *tx = &s->tx;
 	/* TCP changes it with the path's MTU and the peer's MSS. */
 	u32 emss = tcp_sk(sk)->mss_cache;
-	struct kw_chunk ch = {
+	struct kw_tx_buf ch = {
 		.cut.off = tx->stream_off,
 		.cut.markers = s->p.tx_markers,
 	};
 	u32 start, want, len;
 
-	kw_cut_bound(&ch.cut, emss, s->p.set.fpdu_max, s->p.large_fpdu);
+	kw_segmenter_bound(&ch.cut, emss, s->p.set.fpdu_max, s->p.large_fpdu);
 	ch.cut.room = kw_tx_room(sk, emss);
-	if (kw_cut_is_tight(&ch.cut)) {
+	if (kw_segmenter_is_tight(&ch.cut)) {
 		/* Too little for an FPDU: let the segment end where it is. */
 		TCP_SKB_CB(tcp_write_queue_tail(sk))->eor = 1;
 		ch.cut.room = emss;
 	}
 	want = clamp_t(u32, ch.cut.limit + 64, KW_TX_FRAG_MIN, KW_TX_FRAG_MAX);
-	if (!kw_block_get(&tx->frag, want))
+	if (!kw_tx_pool_get(&tx->frag, want))
 		return false;
 	start = tx->frag.offset;
 	ch.p = page_address(tx->frag.page) + start;
@@ -198,7 +198,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
 		if (!tx->out_len)
-			kw_block_put(&tx->frag);
+			kw_tx_pool_put(&tx->frag);
 		srcu_read_unlock(s->mem_srcu, idx);
 		if (res == KW_TX_NOMEM) {
 			kw_counter_add(s->counters, KW_CNT_TX_NO_MEMORY, 1);

@@ -6,28 +6,28 @@
 #include "stream/stream.h"
 
 /**
- * struct kw_chunk - room that FPDUs are built in
+ * struct kw_tx_buf - room that FPDUs are built in
  * @start: where the first FPDU begins
  * @p: where the next FPDU begins
- * @left: free octets
+ * @left: free bytes
  * @cut: where in the stream @p is
  * @fpdus: FPDUs built
  * @full: nothing more fits; the caller sends and starts a new chunk
  * @eor: the chunk has to end its TCP segment
  */
-struct kw_chunk {
+struct kw_tx_buf {
 	const u8 *start;
 	u8 *p;
 	u32 left;
-	struct kw_cut cut;
+	struct kw_segmenter cut;
 	u32 fpdus;
 	bool full;
 	bool eor;
 };
 
-int kw_fpdu_build(struct kw_stream *s, struct kw_chunk *ch,
+int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
 		  struct kw_tx_msg *m);
-bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch);
+bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch);
 bool kw_tx_more(struct kw_stream *s);
 void kw_tx_work(struct work_struct *work);
 void kw_tx_write_space(struct sock *sk);

@@ -43,11 +43,11 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 					u32 len, enum kw_fpdu_how how)
 {
 	if (how == KW_FPDU_VEC)
-		kw_vec_copy(dst, it->run.va, len);
+		kw_memcpy_vec(dst, it->run.va, len);
 	else if (how == KW_FPDU_COPY_CRC)
-		crc = kw_crc32c_copy(crc, dst, it->run.va, len);
+		crc = kw_memcpy_crc32c(crc, dst, it->run.va, len);
 	else if (how == KW_FPDU_MARKED)
-		kw_long_copy(dst, it->run.va, len);
+		kw_memcpy_auto(dst, it->run.va, len);
 	else
 		memcpy(dst, it->run.va, len);
 	kw_sg_advance(it, len);
@@ -83,7 +83,7 @@ static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
  * its end, or NULL if a right is missing.
  */
 static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
-				       const struct kw_chunk *ch,
+				       const struct kw_tx_buf *ch,
 				       struct kw_tx_msg *m, u8 *start, u32 len,
 				       u32 pad, const enum kw_fpdu_how how)
 {
@@ -119,9 +119,9 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 	else if (on_the_way)
 		kw_crc_put(field, kw_crc32c(crc, tail, field - tail));
 	else if (how == KW_FPDU_VEC)
-		kw_crc_put(field, kw_vec_crc32c(crc, start, field - start));
+		kw_crc_put(field, kw_crc32c_vec(crc, start, field - start));
 	else
-		kw_crc_put(field, kw_long_crc32c(crc, start, field - start));
+		kw_crc_put(field, kw_crc32c_auto(crc, start, field - start));
 	m->at += len;
 	return field + KW_MPA_CRC_LEN;
 }
@@ -131,7 +131,7 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
  * segment. Returns how many were built.
  */
 static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
-					struct kw_chunk *ch,
+					struct kw_tx_buf *ch,
 					struct kw_tx_msg *m, u32 len, u32 nr,
 					const enum kw_fpdu_how how)
 {
@@ -150,16 +150,16 @@ static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
 	m->left -= i * len;
 	ch->fpdus += i;
 	ch->cut.off += (i - 1) * fpdu_len;
-	kw_cut_advance(&ch->cut, how == KW_FPDU_MARKED ? (u32)(p - ch->p) :
+	kw_segmenter_advance(&ch->cut, how == KW_FPDU_MARKED ? (u32)(p - ch->p) :
 							 fpdu_len);
-	/* What is left stays a multiple of four: see kw_cut_payload(). */
+	/* What is left stays a multiple of four: see kw_segmenter_payload(). */
 	ch->left = (ch->left - (u32)(p - ch->p)) & ~3u;
 	ch->p = p;
 	return i;
 }
 
 /* The same: how is chosen once for all of them. */
-static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_chunk *ch,
+static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
 	m->head.ulpdu_len = cpu_to_be16(m->hdr_len + len);
@@ -186,7 +186,7 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_chunk *ch,
  * The next FPDU, if its payload can stay where it is. Returns as
  * kw_fpdu_build(), or -EAGAIN if this payload is to be copied.
  */
-static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_chunk *ch,
+static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
 			     struct kw_tx_msg *m)
 {
 	int len, rv;
@@ -201,7 +201,7 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_chunk *ch,
 	}
 	if (ch->left < KW_FPDU_REF_MAX)
 		return 0;
-	len = kw_cut_payload(&ch->cut, KW_FPDU_REF_ROOM, m->hdr_len, m->left);
+	len = kw_segmenter_payload(&ch->cut, KW_FPDU_REF_ROOM, m->hdr_len, m->left);
 	if (len < 0)
 		return 0;
 	rv = kw_zc_collect(s, &m->it, len);
@@ -225,24 +225,24 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_chunk *ch,
  * Return: a positive number if it has; 0 if there is no room, and @ch->full is
  * set; -EACCES if a right is missing.
  */
-int kw_fpdu_build(struct kw_stream *s, struct kw_chunk *ch,
+int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
 		  struct kw_tx_msg *m)
 {
 	u32 nr = 1;
 	int len, rv;
 
-	if (s->tx.lent) {
+	if (s->tx.zc_msg) {
 		rv = kw_fpdu_build_ref(s, ch, m);
 		if (rv != -EAGAIN)
 			return rv;
 	}
-	len = kw_cut_payload(&ch->cut, ch->left, m->hdr_len, m->left);
+	len = kw_segmenter_payload(&ch->cut, ch->left, m->hdr_len, m->left);
 	if (len < 0) {
 		ch->full = true;
-		ch->eor = len == KW_CUT_SEGMENT;
+		ch->eor = len == KW_SEGMENTER_SEGMENT;
 		return 0;
 	}
-	if ((u32)len < m->left && !s->tx.lent &&
+	if ((u32)len < m->left && !s->tx.zc_msg &&
 	    ch->cut.full == ch->cut.emss && ch->cut.room == ch->cut.emss &&
 	    kw_fpdu_len(m->hdr_len + len) == ch->cut.full)
 		nr = min((m->left - 1) / len, ch->left / ch->cut.full);

@@ -14,7 +14,7 @@
 #include "trace.h"
 
 static_assert(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN <= KW_MULPDU_MIN,
-	      "kw_cut_payload() never divides a Terminate or a Read Request");
+	      "kw_segmenter_payload() never divides a Terminate or a Read Request");
 
 /* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
 static const u8 kw_send_ops[2][2] = {
@@ -162,7 +162,7 @@ static void kw_wqe_fail(struct kw_stream *s, u16 status)
 	kw_stream_fail(s, KW_FAIL_LOCAL, true);
 }
 
-/* Checks that are made once, before the first octet of a message goes out. */
+/* Checks that are made once, before the first byte of a message goes out. */
 static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 {
 	u32 access = kw_wqe_is_read(w) ? IB_ACCESS_LOCAL_WRITE : 0;
@@ -171,7 +171,7 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 		return w->status;
 	if (kw_wqe_is_read(w) && !s->p.ord)
 		return IB_WC_LOC_QP_OP_ERR;
-	/* Of a single entry, gathering the first octet checks all of it. */
+	/* Of a single entry, gathering the first byte checks all of it. */
 	if ((access || w->num_sge > 1) &&
 	    kw_sg_check(s, w->sge, w->num_sge, access))
 		return IB_WC_LOC_PROT_ERR;
@@ -271,7 +271,7 @@ static void kw_read_framed(struct kw_stream *s)
 	const struct kw_orq_entry e = {
 		.sink = kw_wqe_sink(w),
 		.sq_index = w->index,
-		.quiet = !(w->flags & KIWARP_SQE_SIGNALED),
+		.unsignaled = !(w->flags & KIWARP_SQE_SIGNALED),
 		.inv = w->opcode == KIWARP_OP_READ_INV,
 	};
 
@@ -285,7 +285,7 @@ static void kw_wqe_framed(struct kw_stream *s)
 	if (w->opcode != KIWARP_OP_WRITE)
 		s->tx.send_msn++;
 	s->tx.responded = false;
-	if (s->tx.lent)
+	if (s->tx.zc_msg)
 		kw_zc_framed(s, true);
 	else
 		s->ops->wqe_done(s, w->index, IB_WC_SUCCESS);
@@ -356,7 +356,7 @@ static void kw_read_resp_fail(struct kw_stream *s)
  */
 bool kw_tx_more(struct kw_stream *s)
 {
-	if (s->tx.gate && !s->tx.term_pending)
+	if (s->tx.await_first && !s->tx.term_pending)
 		return false;
 	if (s->tx.msg == KW_MSG_NONE)
 		kw_next_msg(s);
@@ -372,7 +372,7 @@ bool kw_tx_more(struct kw_stream *s)
  * Return: true if there may be more to build: else there is nothing, or
  * @ch->full says that a new chunk is wanted.
  */
-bool kw_tx_frame(struct kw_stream *s, struct kw_chunk *ch)
+bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
 {
 	int rv;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Whether vector registers can be used at all, and long runs of octets one by
+ * Whether vector registers can be used at all, and long runs of bytes one by
  * one.
  */
 #include <linux/cache.h>
@@ -28,38 +28,38 @@ void kw_vec_init(void)
 }
 
 /**
- * kw_long_copy_vec() - kw_long_copy() of KW_VEC_MIN octets and more
+ * kw_memcpy_fpu() - kw_memcpy_auto() of KW_VEC_MIN bytes and more
  * @dst: where to
- * @src: octets
+ * @src: bytes
  * @len: how many
  *
- * Context: as kw_long_copy().
+ * Context: as kw_memcpy_auto().
  */
-void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len)
+void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len)
 {
 	bool vec = kw_vec_begin(len);
 
 	if (vec)
-		kw_vec_copy(dst, src, len);
+		kw_memcpy_vec(dst, src, len);
 	else
 		memcpy(dst, src, len);
 	kw_vec_end(vec);
 }
 
 /**
- * kw_long_crc32c_vec() - kw_long_crc32c() of KW_VEC_MIN octets and more
+ * kw_crc32c_fpu() - kw_crc32c_auto() of KW_VEC_MIN bytes and more
  * @crc: so far
- * @p: octets
+ * @p: bytes
  * @len: how many
  *
- * Context: as kw_long_copy().
+ * Context: as kw_memcpy_auto().
  * Return: the CRC over them, too.
  */
-u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len)
+u32 kw_crc32c_fpu(u32 crc, const u8 *p, u32 len)
 {
 	bool vec = kw_vec_begin(len);
 
-	crc = vec ? kw_vec_crc32c(crc, p, len) : kw_crc32c(crc, p, len);
+	crc = vec ? kw_crc32c_vec(crc, p, len) : kw_crc32c(crc, p, len);
 	kw_vec_end(vec);
 	return crc;
 }

@@ -14,7 +14,7 @@
 #include "wire/vec.h"
 
 /*
- * Octets that a section is worth it for. To save and restore a process's
+ * Bytes that a section is worth it for. To save and restore a process's
  * registers takes as long as the section gains with some 8 KiB of payload, but
  * mostly there are none to save: softirqs run between processes and while the
  * CPU idles, and once they are saved they stay so until the process goes on.
@@ -27,17 +27,17 @@ void kw_vec_init(void);
 
 /**
  * kw_vec_begin() - begin a section
- * @octets: of payload that there will be at least
+ * @bytes: of payload that there will be at least
  *
  * Softirqs and preemption are off until kw_vec_end().
  *
  * Context: softirq or process; not in another section.
  * Return: true if it has begun; false if it is not worth it, or not possible.
  */
-static inline bool kw_vec_begin(u32 octets)
+static inline bool kw_vec_begin(u32 bytes)
 {
 #ifdef CONFIG_X86_64
-	if (octets < KW_VEC_MIN || !kw_vec_usable || !irq_fpu_usable())
+	if (bytes < KW_VEC_MIN || !kw_vec_usable || !irq_fpu_usable())
 		return false;
 	kernel_fpu_begin();
 	return true;
@@ -58,38 +58,38 @@ static inline void kw_vec_end(bool begun)
 #endif
 }
 
-void kw_long_copy_vec(u8 *dst, const u8 *src, u32 len);
-u32 kw_long_crc32c_vec(u32 crc, const u8 *p, u32 len);
+void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len);
+u32 kw_crc32c_fpu(u32 crc, const u8 *p, u32 len);
 
 /**
- * kw_long_copy() - memcpy(), in a section of its own where that is worth it
+ * kw_memcpy_auto() - memcpy(), in a section of its own where that is worth it
  * @dst: where to
- * @src: octets
+ * @src: bytes
  * @len: how many
  *
  * Context: softirq or process; in another section it is memcpy().
  */
-static inline void kw_long_copy(u8 *dst, const u8 *src, u32 len)
+static inline void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
 {
 	if (unlikely(len >= KW_VEC_MIN))
-		kw_long_copy_vec(dst, src, len);
+		kw_memcpy_fpu(dst, src, len);
 	else
 		memcpy(dst, src, len);
 }
 
 /**
- * kw_long_crc32c() - kw_crc32c(), as kw_long_copy()
+ * kw_crc32c_auto() - kw_crc32c(), as kw_memcpy_auto()
  * @crc: so far
- * @p: octets
+ * @p: bytes
  * @len: how many
  *
- * Context: as kw_long_copy().
+ * Context: as kw_memcpy_auto().
  * Return: the CRC over them, too.
  */
-static inline u32 kw_long_crc32c(u32 crc, const u8 *p, u32 len)
+static inline u32 kw_crc32c_auto(u32 crc, const u8 *p, u32 len)
 {
 	if (unlikely(len >= KW_VEC_MIN))
-		return kw_long_crc32c_vec(crc, p, len);
+		return kw_crc32c_fpu(crc, p, len);
 	return kw_crc32c(crc, p, len);
 }
 

@@ -10,7 +10,7 @@
  *
  * Who owns the buffer: such a message is lent to TCP, as a struct kw_zc_msg to
  * which every socket buffer with pieces of it refers. When the last is freed
- * nobody can send an octet of it any more, not even a retransmission waiting
+ * nobody can send a byte of it any more, not even a retransmission waiting
  * in a queue or a network card, and only then its work request completes, or
  * is flushed. A stream therefore does not end gracefully before all that was
  * lent is back, and where it ends otherwise waits a while for what a queueing
@@ -26,7 +26,7 @@
  * Read Responses are always copied: the memory that a peer reads stays the
  * consumer's, who may write to it at any time. A CRC of what is sent later would
  * then be wrong, and end the connection. With markers there would be a piece
- * for every 508 octets: those messages are copied, too.
+ * for every 508 bytes: those messages are copied, too.
  */
 #include <linux/bvec.h>
 #include <linux/mm.h>
@@ -83,10 +83,10 @@ struct kw_zc_msg {
  * @idle: to wait for @busy to become 0, once not @attached
  * @work: takes @done to the stream
  * @msg: whose pieces the list has; NULL if there is no list
- * @tail: octets of the block from here on are not in the list yet
+ * @tail: bytes of the block from here on are not in the list yet
  * @nr: pieces in the list
  * @pieces: how many wait behind it: see kw_zc_collect()
- * @octets: of payload in the list that were not copied
+ * @bytes: of payload in the list that were not copied
  * @iter: what of the list TCP has not taken
  * @vec: the list
  *
@@ -107,7 +107,7 @@ struct kw_zcopy {
 	u8 *tail;
 	u32 nr;
 	u32 pieces;
-	u32 octets;
+	u32 bytes;
 	struct iov_iter iter;
 	struct bio_vec vec[MAX_SKB_FRAGS];
 };
@@ -175,7 +175,7 @@ static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 
 	if (m->copied)
 		kw_counter_add(s->counters, KW_CNT_TX_ZCOPY_COPIED, 1);
-	s->ops->wqe_back(s, m->index, good);
+	s->ops->wqe_zc_done(s, m->index, good);
 	kw_zc_msg_free(m);
 }
 
@@ -226,7 +226,7 @@ int kw_zc_open(struct kw_stream *s)
 	struct kw_zcopy *zc;
 
 	s->zc = NULL;
-	s->tx.lent = NULL;
+	s->tx.zc_msg = NULL;
 	s->zcopy_min = U32_MAX;
 	if (!s->p.set.zcopy_min || s->p.tx_markers)
 		return 0;
@@ -291,7 +291,7 @@ void kw_zc_detach(struct kw_stream *s)
  * kw_zc_close() - wait, within reason, until nothing is lent any more
  * @s: stream after kw_zc_detach() whose socket is gone, or that did not start
  *
- * With the socket go all octets that TCP has in its queues; what it has passed
+ * With the socket go all bytes that TCP has in its queues; what it has passed
  * on is sent or dropped at once, as a rule. Not to wait for ever for an interface
  * that does neither is safe: the stream is dead, and its peer has been told.
  *
@@ -320,7 +320,7 @@ void kw_zc_exit(void)
 }
 
 /**
- * kw_zc_busy() - whether TCP may still send octets out of consumers' buffers
+ * kw_zc_busy() - whether TCP may still send bytes out of consumers' buffers
  * @s: stream
  *
  * Context: any.
@@ -332,7 +332,7 @@ bool kw_zc_busy(const struct kw_stream *s)
 
 /**
  * kw_zc_lend() - begin to send the current work request without a copy
- * @s: stream; its tx.wqe is a Send or Write of at least s->zcopy_min octets
+ * @s: stream; its tx.wqe is a Send or Write of at least s->zcopy_min bytes
  *
  * If that is not possible it is copied, which is always right: an interface
  * that can not gather (NETIF_F_SG) would have TCP copy it anyway.
@@ -359,8 +359,8 @@ void kw_zc_lend(struct kw_stream *s)
 	spin_lock_irq(&zc->lock);
 	zc->busy++;
 	spin_unlock_irq(&zc->lock);
-	s->tx.lent = m;
-	s->ops->wqe_lent(s, m->index);
+	s->tx.zc_msg = m;
+	s->ops->wqe_zc_start(s, m->index);
 }
 
 /**
@@ -372,11 +372,11 @@ void kw_zc_lend(struct kw_stream *s)
  */
 void kw_zc_framed(struct kw_stream *s, bool whole)
 {
-	struct kw_zc_msg *m = s->tx.lent;
+	struct kw_zc_msg *m = s->tx.zc_msg;
 
 	if (!m)
 		return;
-	s->tx.lent = NULL;
+	s->tx.zc_msg = NULL;
 	m->framed = whole;
 	net_zcopy_put(&m->ubuf);
 }
@@ -390,7 +390,7 @@ void kw_zc_framed(struct kw_stream *s, bool whole)
  */
 bool kw_zc_listed(const struct kw_stream *s)
 {
-	return s->zc->msg == s->tx.lent;
+	return s->zc->msg == s->tx.zc_msg;
 }
 
 /**
@@ -411,16 +411,16 @@ bool kw_zc_list(struct kw_stream *s, u8 *start)
 	/* A socket buffer of its own, or there might be too few fragments left. */
 	if (skb)
 		TCP_SKB_CB(skb)->eor = 1;
-	zc->msg = s->tx.lent;
+	zc->msg = s->tx.zc_msg;
 	net_zcopy_get(&zc->msg->ubuf);
 	zc->tail = start;
 	zc->nr = 0;
-	zc->octets = 0;
+	zc->bytes = 0;
 	return true;
 }
 
 /*
- * The piece of a page that begins at @va and is at most @len octets long. Kernel
+ * The piece of a page that begins at @va and is at most @len bytes long. Kernel
  * consumers may send out of memory whose pages know no references.
  */
 static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
@@ -456,7 +456,7 @@ static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
 int kw_zc_collect(struct kw_stream *s, struct kw_sg_iter *it, u32 len)
 {
 	struct kw_zcopy *zc = s->zc;
-	/* One entry before, and one for the block's last octets. */
+	/* One entry before, and one for the block's last bytes. */
 	const u32 room = MAX_SKB_FRAGS - 2 - min_t(u32, zc->nr,
 						   MAX_SKB_FRAGS - 2);
 	struct bio_vec *bv = &zc->vec[zc->nr + 1];
@@ -490,7 +490,7 @@ drop:
 	return rv;
 }
 
-/* The block's octets from the list's tail to @end. */
+/* The block's bytes from the list's tail to @end. */
 static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
 {
 	struct kw_zcopy *zc = s->zc;
@@ -519,9 +519,9 @@ u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
 	zc->tail = at;
 	for (; zc->pieces; zc->pieces--) {
 		bv = &zc->vec[zc->nr++];
-		zc->octets += bv->bv_len;
+		zc->bytes += bv->bv_len;
 		if (s->p.crc)
-			crc = kw_long_crc32c(crc, page_address(bv->bv_page) +
+			crc = kw_crc32c_auto(crc, page_address(bv->bv_page) +
 					     bv->bv_offset, bv->bv_len);
 	}
 	return crc;
@@ -530,10 +530,10 @@ u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
 /**
  * kw_zc_finish() - complete the list, if there is one
  * @s: stream
- * @end: where the chunk's octets end
+ * @end: where the chunk's bytes end
  *
  * Context: socket lock held, transmit token owned.
- * Return: octets in the list, all of them for kw_zc_send(); 0 if there is none.
+ * Return: bytes in the list, all of them for kw_zc_send(); 0 if there is none.
  */
 u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
 {
@@ -579,7 +579,7 @@ static int kw_zc_fill(struct sk_buff *skb, struct iov_iter *from, size_t len)
  * @flags: MSG_MORE or 0
  *
  * Context: socket lock held, transmit token owned.
- * Return: octets taken, or -errno. The list is gone when all of it is.
+ * Return: bytes taken, or -errno. The list is gone when all of it is.
  */
 int kw_zc_send(struct kw_stream *s, u32 flags)
 {
@@ -601,7 +601,7 @@ int kw_zc_send(struct kw_stream *s, u32 flags)
 		/* An interface may have lost the ability meanwhile: see above. */
 		if (sk->sk_route_caps & NETIF_F_SG)
 			kw_counter_add(s->counters,
-				       KW_CNT_TX_ZCOPY_OCTETS, zc->octets);
+				       KW_CNT_TX_ZCOPY_OCTETS, zc->bytes);
 		kw_zc_drop_list(zc);
 	}
 	return n;

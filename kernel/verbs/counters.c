@@ -59,7 +59,7 @@ struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
 int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 		    u32 port, int index)
 {
-	struct kw_device *dev = kw_dev(ibdev);
+	struct kw_device *dev = to_kw_dev(ibdev);
 	int i;
 
 	if (!port)

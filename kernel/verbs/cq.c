@@ -35,7 +35,7 @@ static struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
 
 static bool kw_cq_user(const struct kw_cq *cq)
 {
-	return cq->area.mmap;
+	return cq->queue_mem.mmap;
 }
 
 static void kw_cq_overflow_work(struct work_struct *work)
@@ -49,7 +49,7 @@ static void kw_cq_overflow_work(struct work_struct *work)
 
 	if (cq->ib.event_handler)
 		cq->ib.event_handler(&ev, cq->ib.cq_context);
-	kw_qps_fail(kw_dev(cq->ib.device), cq);
+	kw_qps_fail(to_kw_dev(cq->ib.device), cq);
 }
 
 static bool kw_cq_full(struct kw_cq *cq)
@@ -88,7 +88,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 		goto out;
 	if (kw_cq_full(cq)) {
 		cq->overflow = true;
-		kw_count(kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
+		kw_count(to_kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
 		schedule_work(&cq->overflow_work);
 		goto out;
 	}
@@ -296,7 +296,7 @@ void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp)
  */
 int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
-	struct kw_cq *cq = kw_cq(ibcq);
+	struct kw_cq *cq = to_kw_cq(ibcq);
 	unsigned long flags;
 	int n = 0;
 
@@ -327,7 +327,7 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
  */
 int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
-	struct kw_cq *cq = kw_cq(ibcq);
+	struct kw_cq *cq = to_kw_cq(ibcq);
 	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
 	u32 bit = KIWARP_CQ_ARM_ANY;
 
@@ -348,8 +348,8 @@ static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
 	struct kiwarp_create_cq_resp resp = {
 		.cq_id = cq->id,
 		.entries = entries,
-		.ring_key = kw_area_key(&cq->area),
-		.ring_size = cq->area.size,
+		.ring_key = kw_queue_mem_key(&cq->queue_mem),
+		.ring_size = cq->queue_mem.size,
 	};
 
 	if (udata->outlen < sizeof(resp))
@@ -384,8 +384,8 @@ static int kw_cq_init_events(struct kw_cq *cq)
 int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		 struct uverbs_attr_bundle *attrs)
 {
-	struct kw_device *dev = kw_dev(ibcq->device);
-	struct kw_cq *cq = kw_cq(ibcq);
+	struct kw_device *dev = to_kw_dev(ibcq->device);
+	struct kw_cq *cq = to_kw_cq(ibcq);
 	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct kw_ucontext *uctx =
 		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
@@ -413,11 +413,11 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	INIT_DELAYED_WORK(&cq->held_work, kw_cq_held_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
-	rv = kw_area_alloc(&cq->area, kw_ring_size(entries, stride),
-			   uctx ? &uctx->ib : NULL);
+	rv = kw_queue_mem_alloc(&cq->queue_mem, kw_ring_size(entries, stride),
+				uctx ? &uctx->ib : NULL);
 	if (rv)
 		goto uncount;
-	cq->ring = kw_ring_in(&cq->area, 0, entries, stride);
+	cq->ring = kw_ring_in(&cq->queue_mem, 0, entries, stride);
 	if (uctx) {
 		rv = kw_cq_respond(cq, entries, udata);
 		if (rv)
@@ -426,7 +426,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	ibcq->cqe = entries;
 	return 0;
 free:
-	kw_area_free(&cq->area);
+	kw_queue_mem_free(&cq->queue_mem);
 uncount:
 	atomic_dec(&dev->nr_cq);
 	return rv;
@@ -445,12 +445,12 @@ uncount:
  */
 int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
-	struct kw_cq *cq = kw_cq(ibcq);
+	struct kw_cq *cq = to_kw_cq(ibcq);
 
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
 	cancel_delayed_work_sync(&cq->held_work);
-	kw_area_free(&cq->area);
-	atomic_dec(&kw_dev(ibcq->device)->nr_cq);
+	kw_queue_mem_free(&cq->queue_mem);
+	atomic_dec(&to_kw_dev(ibcq->device)->nr_cq);
 	return 0;
 }

@@ -81,20 +81,20 @@ static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
 
 static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	struct kw_device *dev = kw_dev(ibpd->device);
+	struct kw_device *dev = to_kw_dev(ibpd->device);
 
 	return atomic_add_unless(&dev->nr_pd, 1, KW_MAX_PD) ? 0 : -ENOMEM;
 }
 
 static int kw_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	atomic_dec(&kw_dev(ibpd->device)->nr_pd);
+	atomic_dec(&to_kw_dev(ibpd->device)->nr_pd);
 	return 0;
 }
 
 static void kw_dealloc_driver(struct ib_device *ibdev)
 {
-	struct kw_device *dev = kw_dev(ibdev);
+	struct kw_device *dev = to_kw_dev(ibdev);
 
 	WARN_ON(!xa_empty(&dev->mems));
 	WARN_ON(!xa_empty(&dev->qps));

@@ -54,7 +54,7 @@ static int kw_stag_alloc(struct kw_device *dev, struct kw_mr *mr)
 
 static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
 {
-	struct kw_device *dev = kw_dev(ibpd->device);
+	struct kw_device *dev = to_kw_dev(ibpd->device);
 	struct kw_mr *mr;
 
 	if (!atomic_add_unless(&dev->nr_mr, 1, KW_MAX_MR))
@@ -115,7 +115,7 @@ struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access)
 
 	mr->mem.len = U64_MAX;
 	mr->mem.valid = true;
-	ibmr = kw_mr_publish(kw_dev(ibpd->device), mr);
+	ibmr = kw_mr_publish(to_kw_dev(ibpd->device), mr);
 	if (!IS_ERR(ibmr))
 		/* Pairs with kw_qp_op_mem(). */
 		smp_store_release(&pd->local, &mr->mem);
@@ -185,8 +185,8 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
  * kw_reg_user_mr() - pin and register a process's memory
  * @ibpd: protection domain
  * @start: address in the process
- * @len: octets
- * @iova: address by which work requests and the peer name the first octet;
+ * @len: bytes
+ * @iova: address by which work requests and the peer name the first byte;
  *	with IB_ZERO_BASED that is 0
  * @access: IB_ACCESS_*
  *
@@ -197,7 +197,7 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 			     int access)
 {
-	struct kw_device *dev = kw_dev(ibpd->device);
+	struct kw_device *dev = to_kw_dev(ibpd->device);
 	struct kw_mr *mr;
 	int rv;
 
@@ -243,8 +243,8 @@ free:
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct kw_pd *pd = container_of(ibmr->pd, struct kw_pd, ib);
-	struct kw_device *dev = kw_dev(ibmr->device);
-	struct kw_mr *mr = kw_mr(ibmr);
+	struct kw_device *dev = to_kw_dev(ibmr->device);
+	struct kw_mr *mr = to_kw_mr(ibmr);
 
 	trace_kw_mr_deregistered(ibmr->device, mr->mem.stag);
 	WRITE_ONCE(mr->mem.valid, false);
@@ -268,7 +268,7 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 			  u32 max_num_sg)
 {
-	struct kw_device *dev = kw_dev(ibpd->device);
+	struct kw_device *dev = to_kw_dev(ibpd->device);
 	struct kw_mr *mr;
 
 	if (type != IB_MR_TYPE_MEM_REG)
@@ -294,7 +294,7 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 
 static int kw_set_page(struct ib_mr *ibmr, u64 addr)
 {
-	struct kw_mr *mr = kw_mr(ibmr);
+	struct kw_mr *mr = to_kw_mr(ibmr);
 	u32 skip = ibmr->iova & (ibmr->page_size - 1);
 	u8 *va = ib_virt_dma_to_ptr(addr);
 	struct kw_extent *e;
@@ -321,7 +321,7 @@ static int kw_set_page(struct ib_mr *ibmr, u64 addr)
  * @ibmr: the region
  * @sg: pages, DMA-mapped
  * @nents: entries of @sg
- * @offset: of the first octet in @sg, or NULL
+ * @offset: of the first byte in @sg, or NULL
  *
  * What is registered now stays as it is until kw_mr_register().
  *
@@ -332,7 +332,7 @@ static int kw_set_page(struct ib_mr *ibmr, u64 addr)
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		 unsigned int *offset)
 {
-	struct kw_mr *mr = kw_mr(ibmr);
+	struct kw_mr *mr = to_kw_mr(ibmr);
 
 	if (!mr->max_pages || !is_power_of_2(ibmr->page_size) ||
 	    !(ibmr->page_size & KW_PAGE_SIZES))
@@ -358,7 +358,7 @@ int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 		   u32 access)
 {
-	struct kw_mr *mr = kw_mr(ibmr);
+	struct kw_mr *mr = to_kw_mr(ibmr);
 	struct kw_mem *mem = &mr->mem;
 
 	if (!mr->max_pages || READ_ONCE(mem->valid) || !mr->next_nr_ext ||

@@ -102,7 +102,7 @@ bool kw_qp_is_callers(const struct kw_qp *qp)
  */
 struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 {
-	struct kw_qp *qp = kw_qp_find(kw_dev(ibdev), qpn);
+	struct kw_qp *qp = kw_qp_find(to_kw_dev(ibdev), qpn);
 
 	if (!qp)
 		return NULL;
@@ -124,7 +124,7 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
  */
 void kw_iw_add_ref(struct ib_qp *ibqp)
 {
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	if (atomic_dec_if_positive(&qp->handed_over) < 0)
 		kw_qp_get(qp);
@@ -136,7 +136,7 @@ void kw_iw_add_ref(struct ib_qp *ibqp)
  */
 void kw_iw_rem_ref(struct ib_qp *ibqp)
 {
-	kw_qp_put(kw_qp(ibqp));
+	kw_qp_put(to_kw_qp(ibqp));
 }
 
 /**
@@ -216,12 +216,12 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 		rv = -ENOMEM;
 		goto err;
 	}
-	rv = kw_area_alloc(&qp->area,
-			   rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
+	rv = kw_queue_mem_alloc(&qp->queue_mem,
+				rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
 	if (rv)
 		goto err;
-	qp->sq = kw_ring_in(&qp->area, 0, sq_entries, sq_stride);
-	qp->rq = kw_ring_in(&qp->area, rq_off, rq_entries, rq_stride);
+	qp->sq = kw_ring_in(&qp->queue_mem, 0, sq_entries, sq_stride);
+	qp->rq = kw_ring_in(&qp->queue_mem, rq_off, rq_entries, rq_stride);
 
 	cap->max_send_wr = sq_entries;
 	cap->max_recv_wr = cap->max_recv_wr ? rq_entries : 0;
@@ -235,7 +235,7 @@ err:
 
 static void kw_qp_free_rings(struct kw_qp *qp)
 {
-	kw_area_free(&qp->area);
+	kw_queue_mem_free(&qp->queue_mem);
 	kfree(qp->recv_sge);
 	kvfree(qp->sq_track);
 }
@@ -249,9 +249,9 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 		.rq_entries = kw_ring_entries(&qp->rq),
 		.rq_stride = qp->rq.stride,
 		.max_inline = qp->cap.max_inline_data,
-		.ring_key = kw_area_key(&qp->area),
-		.ring_size = qp->area.size,
-		.rq_offset = qp->rq.mem - qp->area.mem,
+		.ring_key = kw_queue_mem_key(&qp->queue_mem),
+		.ring_size = qp->queue_mem.size,
+		.rq_offset = qp->rq.mem - qp->queue_mem.mem,
 	};
 
 	if (udata->outlen < sizeof(resp))
@@ -294,13 +294,13 @@ static void kw_qp_withdraw(struct kw_qp *qp)
 
 static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 {
-	qp->dev = kw_dev(qp->ib.device);
+	qp->dev = to_kw_dev(qp->ib.device);
 	kref_init(&qp->ref);
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&qp->sq_post_lock);
 	spin_lock_init(&qp->rq_post_lock);
-	qp->scq = kw_cq(a->send_cq);
-	qp->rcq = kw_cq(a->recv_cq);
+	qp->scq = to_kw_cq(a->send_cq);
+	qp->rcq = to_kw_cq(a->recv_cq);
 	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->idle = true;
 	kw_stream_init(&qp->stream, &kw_qp_stream_ops, &qp->dev->mem_srcu,
@@ -320,8 +320,8 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 {
 	struct kw_ucontext *uctx =
 		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
-	struct kw_device *dev = kw_dev(ibqp->device);
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_device *dev = to_kw_dev(ibqp->device);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 	int rv;
 
 	rv = kw_qp_check_init(attr);
@@ -514,7 +514,7 @@ static void kw_qp_set_access(struct kw_qp *qp, const struct ib_qp_attr *attr,
 int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		 struct ib_udata *udata)
 {
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
@@ -564,7 +564,7 @@ static enum ib_qp_state kw_qp_ib_state(const struct kw_qp *qp)
 int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		struct ib_qp_init_attr *init)
 {
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = kw_qp_ib_state(qp);
@@ -601,7 +601,7 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	DECLARE_COMPLETION_ONSTACK(freed);
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	kw_qp_withdraw(qp);
 	kw_qp_to_error(qp);

@@ -52,7 +52,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  * @qp: queue pair
  * @wr_id: of its work request
  * @status: enum ib_wc_status
- * @len: octets received
+ * @len: bytes received
  * @flags: KIWARP_CQE_*
  * @inv_stag: with KIWARP_CQE_WITH_INV
  *
@@ -132,7 +132,7 @@ static void kw_flush_sq(struct kw_qp *qp)
 			&qp->sq_track[qp->sq_done & qp->sq.mask];
 
 		/* Not while TCP may still send what is in its buffers. */
-		if (t->lent && qp->connected)
+		if (t->zc_inflight && qp->connected)
 			return;
 		kw_qp_complete_sq(qp, t, t->done ? t->status :
 				  IB_WC_WR_FLUSH_ERR);
@@ -170,7 +170,7 @@ static void kw_flush_rq(struct kw_qp *qp)
  * @qp: queue pair in ERROR, with no stream that works on its queues
  *
  * Work that had a result of its own keeps it. Work whose buffers are lent to
- * TCP stays, and what was posted after it: see kw_qp_op_wqe_back().
+ * TCP stays, and what was posted after it: see kw_qp_op_wqe_zc_done().
  *
  * Context: qp->lock held.
  */

@@ -83,7 +83,7 @@ static int kw_fill_sges(struct kiwarp_sge *dst, const struct ib_sge *src,
 	return n;
 }
 
-/* Kernel consumers' inline octets are at kernel addresses. */
+/* Kernel consumers' inline bytes are at kernel addresses. */
 static int kw_fill_inline(struct kiwarp_sqe *sqe, const struct ib_send_wr *wr,
 			  u32 room)
 {
@@ -192,7 +192,7 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		 const struct ib_send_wr **bad)
 {
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 	u8 state;
 	int rv, rv2;
 
@@ -256,7 +256,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		 const struct ib_recv_wr **bad)
 {
-	struct kw_qp *qp = kw_qp(ibqp);
+	struct kw_qp *qp = to_kw_qp(ibqp);
 	int rv = 0;
 
 	if ((qp->user && wr) || READ_ONCE(qp->state) == KIWARP_QPS_RESET) {

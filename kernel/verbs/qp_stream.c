@@ -175,20 +175,20 @@ static void kw_qp_op_retire(struct kw_stream *s)
 	}
 }
 
-static void kw_qp_op_wqe_lent(struct kw_stream *s, u32 index)
+static void kw_qp_op_wqe_zc_start(struct kw_stream *s, u32 index)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 
-	qp->sq_track[index & qp->sq.mask].lent = true;
+	qp->sq_track[index & qp->sq.mask].zc_inflight = true;
 }
 
-static void kw_qp_op_wqe_back(struct kw_stream *s, u32 index, bool good)
+static void kw_qp_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	unsigned long flags;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	qp->sq_track[index & qp->sq.mask].lent = false;
+	qp->sq_track[index & qp->sq.mask].zc_inflight = false;
 	if (qp->idle)
 		kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
@@ -382,8 +382,8 @@ static void kw_qp_op_ended(struct kw_stream *s)
 const struct kw_stream_ops kw_qp_stream_ops = {
 	.next_wqe = kw_qp_op_next_wqe,
 	.wqe_done = kw_qp_op_wqe_done,
-	.wqe_lent = kw_qp_op_wqe_lent,
-	.wqe_back = kw_qp_op_wqe_back,
+	.wqe_zc_start = kw_qp_op_wqe_zc_start,
+	.wqe_zc_done = kw_qp_op_wqe_zc_done,
 	.retire = kw_qp_op_retire,
 	.local_op = kw_qp_op_local_op,
 	.next_recv = kw_qp_op_next_recv,

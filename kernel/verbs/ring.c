@@ -3,7 +3,7 @@
  * The memory of rings, which is shared with user space.
  *
  * The object that rings belong to owns their memory until
- * kw_area_free(). A user mapping holds a reference on each page of its own,
+ * kw_queue_mem_free(). A user mapping holds a reference on each page of its own,
  * so that the pages live until both are gone, and what a process sees last,
  * flushed completions among it, stays readable after the device was taken
  * away from it.
@@ -41,14 +41,14 @@ static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
  * The small rings of most queue pairs fit a page together: without a place of its
  * own in the kernel's address space it takes nothing besides.
  */
-static void *kw_area_pages(size_t size)
+static void *kw_queue_mem_pages(size_t size)
 {
 	if (size <= PAGE_SIZE)
 		return (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 }
 
-static void kw_area_free_pages(void *mem)
+static void kw_queue_mem_free_pages(void *mem)
 {
 	if (is_vmalloc_addr(mem))
 		vfree(mem);
@@ -56,7 +56,7 @@ static void kw_area_free_pages(void *mem)
 		free_page((unsigned long)mem);
 }
 
-static struct page *kw_area_page(const u8 *mem)
+static struct page *kw_queue_mem_page(const u8 *mem)
 {
 	return is_vmalloc_addr(mem) ? vmalloc_to_page(mem) : virt_to_page(mem);
 }
@@ -66,7 +66,7 @@ static struct page *kw_area_page(const u8 *mem)
  * locked memory that a user may have (RLIMIT_MEMLOCK), in a memory cgroup or
  * not. It is the user's and not the process's, who may have many.
  */
-static int kw_area_lock(struct kw_mmap_entry *e, size_t size)
+static int kw_queue_mem_lock(struct kw_mmap_entry *e, size_t size)
 {
 	struct user_struct *user = current_user();
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -82,13 +82,13 @@ static int kw_area_lock(struct kw_mmap_entry *e, size_t size)
 	return 0;
 }
 
-static void kw_area_unlock(struct kw_mmap_entry *e)
+static void kw_queue_mem_unlock(struct kw_mmap_entry *e)
 {
 	atomic_long_sub(e->pages, &e->user->locked_vm);
 	free_uid(e->user);
 }
 
-static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
+static int kw_queue_mem_share(struct kw_queue_mem *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
 	int rv;
@@ -96,7 +96,7 @@ static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
-	rv = kw_area_lock(entry, a->size);
+	rv = kw_queue_mem_lock(entry, a->size);
 	if (rv)
 		goto free;
 
@@ -107,54 +107,54 @@ static int kw_area_share(struct kw_area *a, struct ib_ucontext *uctx)
 	a->mmap = &entry->rdma;
 	return 0;
 unlock:
-	kw_area_unlock(entry);
+	kw_queue_mem_unlock(entry);
 free:
 	kfree(entry);
 	return rv;
 }
 
 /**
- * kw_area_alloc() - allocate zeroed memory for rings
+ * kw_queue_mem_alloc() - allocate zeroed memory for rings
  * @a: result
- * @size: octets needed
+ * @size: bytes needed
  * @uctx: the user context that may map it, or NULL for a kernel consumer
  *
  * Context: process. The memory is charged to the caller's memory cgroup, and
  * with @uctx counts to its user's locked memory.
  * Return: 0, or -ENOMEM with nothing allocated.
  */
-int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx)
+int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *uctx)
 {
 	int rv;
 
 	a->size = PAGE_ALIGN(size);
 	a->mmap = NULL;
-	a->mem = kw_area_pages(a->size);
+	a->mem = kw_queue_mem_pages(a->size);
 	if (!a->mem)
 		return -ENOMEM;
 	if (!uctx)
 		return 0;
 
-	rv = kw_area_share(a, uctx);
+	rv = kw_queue_mem_share(a, uctx);
 	if (rv) {
-		kw_area_free_pages(a->mem);
+		kw_queue_mem_free_pages(a->mem);
 		a->mem = NULL;
 	}
 	return rv;
 }
 
 /**
- * kw_area_free() - free the memory of rings
+ * kw_queue_mem_free() - free the memory of rings
  * @a: the memory; nobody in the kernel uses it any more
  *
  * Context: process.
  */
-void kw_area_free(struct kw_area *a)
+void kw_queue_mem_free(struct kw_queue_mem *a)
 {
 	if (a->mmap)
 		rdma_user_mmap_entry_remove(a->mmap);
 	else
-		kw_area_free_pages(a->mem);
+		kw_queue_mem_free_pages(a->mem);
 	a->mmap = NULL;
 	a->mem = NULL;
 }
@@ -169,8 +169,8 @@ void kw_mmap_free(struct rdma_user_mmap_entry *entry)
 {
 	struct kw_mmap_entry *e = kw_mmap_entry(entry);
 
-	kw_area_free_pages(e->mem);
-	kw_area_unlock(e);
+	kw_queue_mem_free_pages(e->mem);
+	kw_queue_mem_unlock(e);
 	kfree(e);
 }
 
@@ -180,7 +180,7 @@ static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 	int rv;
 
 	for (addr = vma->vm_start; addr < vma->vm_end; addr += PAGE_SIZE) {
-		rv = vm_insert_page(vma, addr, kw_area_page(mem));
+		rv = vm_insert_page(vma, addr, kw_queue_mem_page(mem));
 		if (rv)
 			return rv;
 		mem += PAGE_SIZE;

@@ -56,7 +56,7 @@ static struct kw_settings kw_defaults = {
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
 	.offer_timeout_ms = 60000,
-	.stream.gate_ms = 200,
+	.stream.first_fpdu_timeout_ms = 200,
 	.keepalive_idle_s = 7200,
 	.keepalive_interval_s = 75,
 	.keepalive_probes = 9,
@@ -399,12 +399,12 @@ MODULE_PARM_DESC(ord_max,
 KW_STREAM_NUMBER(fpdu_max, KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX);
 module_param_cb(fpdu_max, &kw_param_ops, &kw_set_fpdu_max, 0644);
 MODULE_PARM_DESC(fpdu_max,
-		 "Longest FPDU to send, in octets; 0: as long as a TCP segment [0]");
+		 "Longest FPDU to send, in bytes; 0: as long as a TCP segment [0]");
 
 KW_STREAM_NUMBER(zcopy_min, KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE);
 module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
 MODULE_PARM_DESC(zcopy_min,
-		 "Send messages of so many octets and more without a copy; 0: none [0]");
+		 "Send messages of so many bytes and more without a copy; 0: none [0]");
 
 KW_STREAM_NUMBER(ack_segments, 2, 16);
 module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
@@ -426,9 +426,9 @@ module_param_cb(offer_timeout_ms, &kw_param_ops, &kw_set_offer_timeout_ms, 0644)
 MODULE_PARM_DESC(offer_timeout_ms,
 		 "Time for a consumer to accept or reject in milliseconds [60000]");
 
-KW_STREAM_NUMBER(gate_ms, 1, 60000);
-module_param_cb(gate_ms, &kw_param_ops, &kw_set_gate_ms, 0644);
-MODULE_PARM_DESC(gate_ms,
+KW_STREAM_NUMBER(first_fpdu_timeout_ms, 1, 60000);
+module_param_cb(first_fpdu_timeout_ms, &kw_param_ops, &kw_set_first_fpdu_timeout_ms, 0644);
+MODULE_PARM_DESC(first_fpdu_timeout_ms,
 		 "Time after which a responder may send first in milliseconds; 0: never [200]");
 
 KW_NUMBER_OR_0(keepalive_idle_s, 1, 32767);
@@ -472,7 +472,7 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,
 	&kw_set_offer_timeout_ms.attr.attr,
-	&kw_set_gate_ms.attr.attr,
+	&kw_set_first_fpdu_timeout_ms.attr.attr,
 	&kw_set_keepalive_idle_s.attr.attr,
 	&kw_set_keepalive_interval_s.attr.attr,
 	&kw_set_keepalive_probes.attr.attr,

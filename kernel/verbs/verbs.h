@@ -151,12 +151,12 @@ struct kw_mr {
 };
 
 /**
- * struct kw_area - memory for an object's rings, shared with user space or not
+ * struct kw_queue_mem - memory for an object's rings, shared with user space or not
  * @mem: a page, or vmalloc() memory
- * @size: octets, whole pages
+ * @size: bytes, whole pages
  * @mmap: how user space maps it; NULL for kernel consumers
  */
-struct kw_area {
+struct kw_queue_mem {
 	void *mem;
 	size_t size;
 	struct rdma_user_mmap_entry *mmap;
@@ -165,7 +165,7 @@ struct kw_area {
 /**
  * struct kw_ring - a control structure and entries, in an area
  * @mem: control, then entries at KIWARP_RING_ENTRIES_OFF
- * @stride: octets from one entry to the next
+ * @stride: bytes from one entry to the next
  * @mask: entries - 1
  */
 struct kw_ring {
@@ -181,9 +181,9 @@ static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
 }
 
 /* ring.c */
-int kw_area_alloc(struct kw_area *a, size_t size, struct ib_ucontext *uctx);
-void kw_area_free(struct kw_area *a);
-static inline u64 kw_area_key(const struct kw_area *a)
+int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *uctx);
+void kw_queue_mem_free(struct kw_queue_mem *a);
+static inline u64 kw_queue_mem_key(const struct kw_queue_mem *a)
 {
 	return a->mmap ? rdma_user_mmap_get_offset(a->mmap) : 0;
 }
@@ -193,7 +193,7 @@ static inline size_t kw_ring_size(u32 entries, u32 stride)
 	return KIWARP_RING_ENTRIES_OFF + (size_t)entries * stride;
 }
 
-static inline struct kw_ring kw_ring_in(const struct kw_area *a, size_t off,
+static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off,
 					u32 entries, u32 stride)
 {
 	return (struct kw_ring){
@@ -206,7 +206,7 @@ static inline struct kw_ring kw_ring_in(const struct kw_area *a, size_t off,
  * @ib: the RDMA core's part
  * @id: number, for user space
  * @lock: producers; kernel consumers' polling and arming too
- * @area: memory of @ring
+ * @queue_mem: memory of @ring
  * @ring: the entries
  * @producer: next index to write; the ring's own copy is never read back
  * @consumer: kernel consumers' next index to poll; of user space's, what was
@@ -226,7 +226,7 @@ struct kw_cq {
 	struct ib_cq ib;
 	u32 id;
 	spinlock_t lock;		/* producer, armed, overflow */
-	struct kw_area area;
+	struct kw_queue_mem queue_mem;
 	struct kw_ring ring;
 	u32 producer;
 	u32 consumer;
@@ -258,12 +258,12 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 /**
  * struct kw_sq_track - what must be known of a send WQE until it completes
  * @wr_id: of the work request
- * @len: octets, for the completion
+ * @len: bytes, for the completion
  * @opcode: enum kiwarp_opcode
  * @flags: KIWARP_SQE_*
  * @status: enum ib_wc_status, once @done
  * @done: finished, waiting for earlier ones: completions are in posting order
- * @lent: TCP may still send octets out of its buffers: see stream/zcopy.c
+ * @zc_inflight: TCP may still send bytes out of its buffers: see stream/zcopy.c
  *
  * Each entry of the send ring has one. @done and @lent are written under the
  * socket lock only.
@@ -275,7 +275,7 @@ struct kw_sq_track {
 	u8 flags;
 	u8 status;
 	bool done : 1;
-	bool lent : 1;
+	bool zc_inflight : 1;
 };
 
 /**
@@ -311,7 +311,7 @@ struct kw_ep;
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
- * @area: memory of both rings, the receive ring behind
+ * @queue_mem: memory of both rings, the receive ring behind
  * @sq: send ring
  * @rq: receive ring
  * @sq_next: next SQE to take off the ring
@@ -355,7 +355,7 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
-	struct kw_area area;
+	struct kw_queue_mem queue_mem;
 	struct kw_ring sq;
 	struct kw_ring rq;
 	u32 sq_next;
@@ -378,22 +378,22 @@ struct kw_qp {
 	struct kw_stream stream;
 };
 
-static inline struct kw_device *kw_dev(struct ib_device *ib)
+static inline struct kw_device *to_kw_dev(struct ib_device *ib)
 {
 	return container_of(ib, struct kw_device, ib);
 }
 
-static inline struct kw_qp *kw_qp(struct ib_qp *ib)
+static inline struct kw_qp *to_kw_qp(struct ib_qp *ib)
 {
 	return container_of(ib, struct kw_qp, ib);
 }
 
-static inline struct kw_cq *kw_cq(struct ib_cq *ib)
+static inline struct kw_cq *to_kw_cq(struct ib_cq *ib)
 {
 	return container_of(ib, struct kw_cq, ib);
 }
 
-static inline struct kw_mr *kw_mr(struct ib_mr *ib)
+static inline struct kw_mr *to_kw_mr(struct ib_mr *ib)
 {
 	return container_of(ib, struct kw_mr, ib);
 }

@@ -27,7 +27,7 @@
 
 #ifdef KW_CRC_X86
 
-/* Octets of a block, multiples of 8: long ones for segments, short for rests. */
+/* Bytes of a block, multiples of 8: long ones for segments, short for rests. */
 #define KW_CRC_LONG	448
 #define KW_CRC_SHORT	128
 
@@ -116,7 +116,7 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 	return sum;
 }
 
-/* What follows up to ".endr" is for eight steps, 64 octets of a block. */
+/* What follows up to ".endr" is for eight steps, 64 bytes of a block. */
 #define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
 
 /* Three blocks side by side. The compiler would spill and move registers. */
@@ -224,7 +224,7 @@ u32 kw_crc32c_plain(u32 crc, const void *p, size_t n)
 /**
  * kw_crc32c - continue a CRC32C (Castagnoli)
  * @crc: KW_CRC_SEED, or what an earlier call returned
- * @p: octets
+ * @p: bytes
  * @n: how many
  *
  * Context: any.
@@ -240,7 +240,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 }
 
 /**
- * kw_crc32c_copy - copy bytes and continue a CRC32C over them
+ * kw_memcpy_crc32c - copy bytes and continue a CRC32C over them
  * @crc: KW_CRC_SEED, or what an earlier call returned
  * @dst: where to; does not overlap @src
  * @src: bytes; they may change meanwhile, as the CRC is computed of @dst
@@ -252,7 +252,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
  * Context: any.
  * Return: the CRC so far, before the final inversion.
  */
-u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n)
+u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n)
 {
 	const u8 *from = (const u8 *)src;
 	u8 *to = (u8 *)dst;

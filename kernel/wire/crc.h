@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * CRC32c of an FPDU (RFC 5044 section 4.4): the polynomial and octet order of
+ * CRC32c of an FPDU (RFC 5044 section 4.4): the polynomial and byte order of
  * iSCSI's digests.
  *
  *	crc = kw_crc32c(KW_CRC_SEED, part, n); ... for each part of the FPDU
@@ -19,14 +19,14 @@ extern "C" {
 #endif
 
 u32 kw_crc32c(u32 crc, const void *p, size_t n);
-u32 kw_crc32c_copy(u32 crc, void *dst, const void *src, size_t n);
+u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n);
 #ifndef __KERNEL__
 u32 kw_crc32c_plain(u32 crc, const void *p, size_t n);
 #endif
 
 /**
  * kw_crc_put - finish a CRC and write the CRC field
- * @dst: KW_MPA_CRC_LEN octets
+ * @dst: KW_MPA_CRC_LEN bytes
  * @crc: running CRC of everything in the FPDU before @dst
  */
 static inline void kw_crc_put(u8 *dst, u32 crc)
@@ -36,9 +36,9 @@ static inline void kw_crc_put(u8 *dst, u32 crc)
 
 /**
  * kw_crc_get - read a CRC field
- * @src: KW_MPA_CRC_LEN octets
+ * @src: KW_MPA_CRC_LEN bytes
  *
- * Return: the running CRC that the FPDU's octets must have given.
+ * Return: the running CRC that the FPDU's bytes must have given.
  */
 static inline u32 kw_crc_get(const u8 *src)
 {

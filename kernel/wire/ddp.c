@@ -6,7 +6,7 @@
 #include "wire/ddp.h"
 #include "wire/term.h"
 
-/* Note that octets @from to @to have come, unless some of them have before. */
+/* Note that bytes @from to @to have come, unless some of them have before. */
 static bool ddp_got_add(struct kw_ddp_got *got, u32 from, u32 to)
 {
 	struct kw_ddp_range *r = got->range;
@@ -38,7 +38,7 @@ static bool ddp_got_add(struct kw_ddp_got *got, u32 from, u32 to)
 	return true;
 }
 
-/* Is what has come the message's first @len octets, and nothing else? */
+/* Is what has come the message's first @len bytes, and nothing else? */
 static bool ddp_got_all(const struct kw_ddp_got *got, u32 len)
 {
 	if (!got->nr)
@@ -46,7 +46,7 @@ static bool ddp_got_all(const struct kw_ddp_got *got, u32 len)
 	return got->nr == 1 && !got->range[0].from && got->range[0].to == len;
 }
 
-/* RFC 5041 section 7.1: do the octets lie in the buffer? */
+/* RFC 5041 section 7.1: do the bytes lie in the buffer? */
 static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
 {
 	if (len && h->mo > room)
@@ -60,15 +60,15 @@ static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
  * kw_ddp_take - may a segment be placed in its untagged buffer?
  * @got: what has come of its message; the segment is added to it
  * @h: untagged header
- * @len: octets of payload
- * @room: octets of the buffer, at most U32_MAX
+ * @len: bytes of payload
+ * @room: bytes of the buffer, at most U32_MAX
  *
  * The source only should send in the order of MO (RFC 5041 section 5.3), so a
  * segment may lie anywhere in the buffer. But a message is cut into segments,
- * each at the offset of its part (section 5.2): no octet comes twice, since
+ * each at the offset of its part (section 5.2): no byte comes twice, since
  * below DDP nothing is repeated (section 3). The last segment has the highest
  * MO (section 4.1): what came before it must then fill all up to there, or
- * octets would be delivered that never came. A message that lies in more than
+ * bytes would be delivered that never came. A message that lies in more than
  * KW_DDP_MAX_RANGES parts is refused likewise: no more is kept of what has come.
  *
  * Context: any.
@@ -90,10 +90,10 @@ u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
 
 /**
  * kw_ddp_take_short - kw_ddp_take() for a short message, in any number of parts
- * @got: bit N: octet N has come; 0 to begin with; the segment is added
+ * @got: bit N: byte N has come; 0 to begin with; the segment is added
  * @h: untagged header
- * @len: octets of payload
- * @room: octets of the buffer, at most KW_DDP_SHORT_MAX
+ * @len: bytes of payload
+ * @room: bytes of the buffer, at most KW_DDP_SHORT_MAX
  *
  * Context: any.
  * Return: as kw_ddp_take().

@@ -19,7 +19,7 @@ extern "C" {
 
 #define KW_DDP_VERSION		1
 
-#define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control octets */
+#define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control bytes */
 
 /**
  * struct kw_ddp_tagged - the header of a tagged segment (RFC 5041 section 4.2)
@@ -101,7 +101,7 @@ static_assert(sizeof(struct kw_fpdu_head) == KW_MPA_HDR_LEN + KW_DDP_HDR_MAX,
  * @tagged: T
  * @last: L, last segment of its message
  * @dv: DDP version, to be compared with KW_DDP_VERSION
- * @rsvd_ulp_ctrl: the first octet of RsvdULP, RDMAP's control octet
+ * @rsvd_ulp_ctrl: the first byte of RsvdULP, RDMAP's control byte
  * @stag: tagged only
  * @to: tagged only: tagged offset
  * @ulp_dword: untagged only: bits 8 to 39 of RsvdULP, RDMAP's Invalidate STag
@@ -124,19 +124,19 @@ struct kw_ddp_hdr {
 
 /**
  * kw_ddp_hdr_len - length of a DDP header
- * @first_octet: the header's first octet
+ * @first_byte: the header's first byte
  *
  * Return: KW_DDP_TAGGED_LEN or KW_DDP_UNTAGGED_LEN.
  */
-static inline u32 kw_ddp_hdr_len(u8 first_octet)
+static inline u32 kw_ddp_hdr_len(u8 first_byte)
 {
-	return first_octet & KW_DDP_CTRL_TAGGED ? KW_DDP_TAGGED_LEN :
+	return first_byte & KW_DDP_CTRL_TAGGED ? KW_DDP_TAGGED_LEN :
 						  KW_DDP_UNTAGGED_LEN;
 }
 
 /**
  * kw_ddp_parse - read a DDP header
- * @p: kw_ddp_hdr_len(*@p) octets, in memory that nobody else writes to
+ * @p: kw_ddp_hdr_len(*@p) bytes, in memory that nobody else writes to
  * @h: result; the fields of the other model are left alone
  *
  * Nothing is checked: which error a wrong field gives depends on the queue
@@ -168,11 +168,11 @@ static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
 
 /**
  * kw_ddp_put_tagged - write a tagged header
- * @p: KW_DDP_TAGGED_LEN octets
+ * @p: KW_DDP_TAGGED_LEN bytes
  * @last: last segment of the message
- * @rdmap_ctrl: RDMAP's control octet
+ * @rdmap_ctrl: RDMAP's control byte
  * @stag: STag
- * @to: tagged offset of the segment's first octet
+ * @to: tagged offset of the segment's first byte
  */
 static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
 				     u64 to)
@@ -188,13 +188,13 @@ static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
 
 /**
  * kw_ddp_put_untagged - write an untagged header
- * @p: KW_DDP_UNTAGGED_LEN octets
+ * @p: KW_DDP_UNTAGGED_LEN bytes
  * @last: last segment of the message
- * @rdmap_ctrl: RDMAP's control octet
+ * @rdmap_ctrl: RDMAP's control byte
  * @ulp_dword: Invalidate STag of a Send with Invalidate, else 0
  * @qn: queue number
  * @msn: message sequence number
- * @mo: offset in the message of the segment's first octet
+ * @mo: offset in the message of the segment's first byte
  */
 static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 				       u32 ulp_dword, u32 qn, u32 msn, u32 mo)
@@ -217,7 +217,7 @@ static inline void kw_ddp_put_untagged(u8 *p, bool last, u8 rdmap_ctrl,
 #define KW_DDP_MAX_RANGES	32
 
 /**
- * struct kw_ddp_range - octets of a message
+ * struct kw_ddp_range - bytes of a message
  * @from: offset of the first
  * @to: offset behind the last
  */
@@ -229,7 +229,7 @@ struct kw_ddp_range {
 /**
  * struct kw_ddp_got - what has come of an untagged message
  * @nr: ranges in use; 0 to begin with
- * @range: the octets that have come, ascending, no two of them touching
+ * @range: the bytes that have come, ascending, no two of them touching
  */
 struct kw_ddp_got {
 	u32 nr;
@@ -239,7 +239,7 @@ struct kw_ddp_got {
 u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
 		u32 room);
 
-/* Of a message that has no more octets than this, a bit is kept for each. */
+/* Of a message that has no more bytes than this, a bit is kept for each. */
 #define KW_DDP_SHORT_MAX	63
 
 u16 kw_ddp_take_short(u64 *got, const struct kw_ddp_hdr *h, u32 len, u32 room);

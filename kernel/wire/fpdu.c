@@ -9,8 +9,8 @@
 #define FPDU_MIN_SPAN	(FPDU_MIN + KW_MARKER_LEN)
 
 /*
- * The longest FPDU: payload is cut at multiples of four octets and DDP headers
- * are two octets more than one, so that is what the largest ULPDU is, too.
+ * The longest FPDU: payload is cut at multiples of four bytes and DDP headers
+ * are two bytes more than one, so that is what the largest ULPDU is, too.
  */
 #define FPDU_MAX	(KW_MPA_OVERHEAD + KW_MULPDU_MAX - 2)
 
@@ -23,7 +23,7 @@
  *
  * What precedes a marker moves to the front, piece by piece; what follows the
  * last one is in its place already. The CRC, which covers the markers, is the
- * caller's to compute afterwards, over all but the last KW_MPA_CRC_LEN octets.
+ * caller's to compute afterwards, over all but the last KW_MPA_CRC_LEN bytes.
  *
  * Context: any.
  * Return: the length with markers.
@@ -68,13 +68,13 @@ bool kw_markers_ok(const u8 *p, u32 off, u32 span)
 }
 
 /*
- * Octets without markers, a multiple of four, of the longest FPDU that takes
- * at most @room octets of the stream. For a full segment this is MULPDU of RFC
- * 5044 section 4.5 and its 6 octets of overhead; but that formula leaves room
+ * Bytes without markers, a multiple of four, of the longest FPDU that takes
+ * at most @room bytes of the stream. For a full segment this is MULPDU of RFC
+ * 5044 section 4.5 and its 6 bytes of overhead; but that formula leaves room
  * for as many markers as the worst offset gives, and here the offset is known
  * ("MAY dynamically adjust the MULPDU").
  */
-static u32 fpdu_fit(const struct kw_cut *cut, u32 room)
+static u32 fpdu_fit(const struct kw_segmenter *cut, u32 room)
 {
 	u32 dist = kw_marker_dist(cut->off);
 
@@ -86,22 +86,22 @@ static u32 fpdu_fit(const struct kw_cut *cut, u32 room)
 }
 
 /**
- * kw_cut_is_tight_rest - kw_cut_is_tight() of a segment that is begun
+ * kw_segmenter_is_tight_rest - kw_segmenter_is_tight() of a segment that is begun
  * @cut: see there
  *
  * Context: any.
  * Return: see there.
  */
-bool kw_cut_is_tight_rest(const struct kw_cut *cut)
+bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut)
 {
 	return fpdu_fit(cut, cut->room) < FPDU_MIN;
 }
 
 /*
- * Of @most octets, how many an FPDU takes: to the end of the TCP segment that
+ * Of @most bytes, how many an FPDU takes: to the end of the TCP segment that
  * it begins in or, if @most is that large, to the end of a later one.
  */
-static u32 cut_reach(const struct kw_cut *cut, u32 most)
+static u32 cut_reach(const struct kw_segmenter *cut, u32 most)
 {
 	if (most < cut->room)
 		return most;
@@ -111,10 +111,10 @@ static u32 cut_reach(const struct kw_cut *cut, u32 most)
 }
 
 /**
- * kw_cut_bound - how long an FPDU may be
+ * kw_segmenter_bound - how long an FPDU may be
  * @cut: where it stands; its offset and its markers are known
- * @emss: octets of a full TCP segment
- * @fpdu_max: an administrator's limit to the octets of an FPDU, or 0
+ * @emss: bytes of a full TCP segment
+ * @fpdu_max: an administrator's limit to the bytes of an FPDU, or 0
  * @large: the peer has announced that it takes FPDUs larger than a segment
  *
  * An FPDU fits a TCP segment (RFC 5044 section 5.1) unless the administrator
@@ -122,7 +122,7 @@ static u32 cut_reach(const struct kw_cut *cut, u32 most)
  *
  * Context: any.
  */
-void kw_cut_bound(struct kw_cut *cut, u32 emss, u32 fpdu_max, bool large)
+void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool large)
 {
 	u32 limit = fpdu_max;
 
@@ -137,7 +137,7 @@ void kw_cut_bound(struct kw_cut *cut, u32 emss, u32 fpdu_max, bool large)
 }
 
 /**
- * kw_cut_payload_any - kw_cut_payload() in all cases
+ * kw_segmenter_payload_any - kw_segmenter_payload() in all cases
  * @cut: see there
  * @left: see there
  * @hdr_len: see there
@@ -146,8 +146,8 @@ void kw_cut_bound(struct kw_cut *cut, u32 emss, u32 fpdu_max, bool large)
  * Context: any.
  * Return: see there.
  */
-int kw_cut_payload_any(const struct kw_cut *cut, u32 left, u32 hdr_len,
-		       u32 want)
+int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_len,
+			     u32 want)
 {
 	u32 fit = fpdu_fit(cut, cut_reach(cut, cut->limit));
 	u32 whole = FPDU_MAX + 4;	/* more than fits, and sums hold it */
@@ -157,15 +157,15 @@ int kw_cut_payload_any(const struct kw_cut *cut, u32 left, u32 hdr_len,
 		whole = kw_fpdu_len(hdr_len + want);
 	if (fit < FPDU_MIN && whole > fit) {
 		if (cut->room != cut->emss)
-			return KW_CUT_SEGMENT;
+			return KW_SEGMENTER_SEGMENT;
 		fit = FPDU_MIN;
 	}
 	if (fit > FPDU_MAX)
 		fit = FPDU_MAX;
 	len = whole < fit ? whole : fit;
 	if (kw_fpdu_span(cut->off, len, cut->markers) > left) {
-		if (left < KW_CUT_BLOCK_MIN)
-			return KW_CUT_BLOCK;
+		if (left < KW_SEGMENTER_BLOCK_MIN)
+			return KW_SEGMENTER_BLOCK;
 		fit = fpdu_fit(cut, cut_reach(cut, left));
 		if (fit < FPDU_MIN)
 			fit = fpdu_fit(cut, left);

@@ -3,12 +3,12 @@
  * FPDUs: their size, the markers in them, and where a message is cut into them
  * (RFC 5044 section 4).
  *
- * An offset counts octets of one direction of the TCP stream from the first
- * octet after start-up, markers included. Only its value modulo the marker
+ * An offset counts bytes of one direction of the TCP stream from the first
+ * byte after start-up, markers included. Only its value modulo the marker
  * interval matters, which divides 2^32: it may wrap. An FPDU begins where its
  * ULPDU_Length stands or, if that is preceded by a marker, where the marker
  * stands: a marker between two FPDUs belongs to the second. FPDUs are
- * multiples of four octets long, so offsets of FPDUs and of markers are too,
+ * multiples of four bytes long, so offsets of FPDUs and of markers are too,
  * and a marker never splits ULPDU_Length or the CRC field.
  */
 #ifndef KW_WIRE_FPDU_H
@@ -24,15 +24,15 @@ extern "C" {
 #define KW_MPA_CRC_LEN		4
 #define KW_MPA_OVERHEAD		(KW_MPA_HDR_LEN + KW_MPA_CRC_LEN)
 
-#define KW_MARKER_INTERVAL	512	/* octets of the stream, markers included */
+#define KW_MARKER_INTERVAL	512	/* bytes of the stream, markers included */
 #define KW_MARKER_LEN		4
 
 #define KW_MULPDU_MIN		128
 #define KW_MULPDU_MAX		64768
 
 /**
- * kw_fpdu_pad - octets of PAD in an FPDU (RFC 5044 section 4.1)
- * @ulpdu_len: octets of the ULPDU
+ * kw_fpdu_pad - bytes of PAD in an FPDU (RFC 5044 section 4.1)
+ * @ulpdu_len: bytes of the ULPDU
  *
  * Return: 0 to 3.
  */
@@ -42,8 +42,8 @@ static inline u32 kw_fpdu_pad(u32 ulpdu_len)
 }
 
 /**
- * kw_fpdu_len - octets of an FPDU with header, PAD and CRC, without markers
- * @ulpdu_len: octets of the ULPDU, at most 65535
+ * kw_fpdu_len - bytes of an FPDU with header, PAD and CRC, without markers
+ * @ulpdu_len: bytes of the ULPDU, at most 65535
  *
  * Return: the length, a multiple of four.
  */
@@ -54,7 +54,7 @@ static inline u32 kw_fpdu_len(u32 ulpdu_len)
 }
 
 /**
- * kw_marker_dist - octets from a place in the stream to the next marker
+ * kw_marker_dist - bytes from a place in the stream to the next marker
  * @off: offset in the stream
  *
  * Return: 0 (a marker begins at @off) to 511.
@@ -65,15 +65,15 @@ static inline u32 kw_marker_dist(u32 off)
 }
 
 /**
- * kw_markers_in - count the markers that a run of octets takes
- * @off: offset in the stream of the run's first octet or of the marker that
+ * kw_markers_in - count the markers that a run of bytes takes
+ * @off: offset in the stream of the run's first byte or of the marker that
  *	precedes it
- * @len: octets of the run, markers not counted
+ * @len: bytes of the run, markers not counted
  *
  * A marker that falls directly behind the run is not counted: it belongs to
  * what follows (RFC 5044 section 4.3).
  *
- * Return: the number of markers, KW_MARKER_LEN octets each.
+ * Return: the number of markers, KW_MARKER_LEN bytes each.
  */
 static inline u32 kw_markers_in(u32 off, u32 len)
 {
@@ -85,7 +85,7 @@ static inline u32 kw_markers_in(u32 off, u32 len)
 }
 
 /**
- * kw_fpdu_span - octets of the stream that an FPDU takes
+ * kw_fpdu_span - bytes of the stream that an FPDU takes
  * @off: offset at which it begins
  * @len: its length without markers, from kw_fpdu_len()
  * @markers: it has markers
@@ -100,9 +100,9 @@ static inline u32 kw_fpdu_span(u32 off, u32 len, bool markers)
 /**
  * kw_marker_ptr - the FPDUPTR that a marker must have
  * @off: offset at which the FPDU with the marker begins
- * @at: octets from there to the marker
+ * @at: bytes from there to the marker
  *
- * Return: octets from ULPDU_Length to the marker, 0 for a marker that stands
+ * Return: bytes from ULPDU_Length to the marker, 0 for a marker that stands
  * before it. More than 16 bits hold if, and only if, the ULPDU is longer than
  * KW_MULPDU_MAX.
  */
@@ -115,7 +115,7 @@ static inline u32 kw_marker_ptr(u32 off, u32 at)
 
 /**
  * kw_marker_put - write a marker
- * @buf: KW_MARKER_LEN octets
+ * @buf: KW_MARKER_LEN bytes
  * @fpduptr: from kw_marker_ptr()
  */
 static inline void kw_marker_put(u8 *buf, u16 fpduptr)
@@ -126,12 +126,12 @@ static inline void kw_marker_put(u8 *buf, u16 fpduptr)
 
 /**
  * kw_marker_get - read a marker's FPDUPTR
- * @buf: KW_MARKER_LEN octets
+ * @buf: KW_MARKER_LEN bytes
  *
  * The first half is reserved and not checked; the low two bits of the pointer
  * count as zero on receive (RFC 5044 section 4.3).
  *
- * Return: octets from the start of the FPDU to the marker.
+ * Return: bytes from the start of the FPDU to the marker.
  */
 static inline u16 kw_marker_get(const u8 *buf)
 {
@@ -142,17 +142,17 @@ u32 kw_markers_insert(u8 *p, u32 off, u32 len);
 bool kw_markers_ok(const u8 *p, u32 off, u32 span);
 
 /**
- * struct kw_cut - where the sender's next FPDU stands, and what bounds it
- * @emss: octets of a full TCP segment
- * @room: octets left in the segment that the FPDU begins in; @emss if it
+ * struct kw_segmenter - where the sender's next FPDU stands, and what bounds it
+ * @emss: bytes of a full TCP segment
+ * @room: bytes left in the segment that the FPDU begins in; @emss if it
  *	begins one
- * @limit: octets of the stream that an FPDU may take
- * @full: octets of an FPDU that begins a segment and fills it, or 0 if that
+ * @limit: bytes of the stream that an FPDU may take
+ * @full: bytes of an FPDU that begins a segment and fills it, or 0 if that
  *	depends on the offset
  * @off: offset of the FPDU in the stream
  * @markers: markers are sent
  */
-struct kw_cut {
+struct kw_segmenter {
 	u32 emss;
 	u32 room;
 	u32 limit;
@@ -161,48 +161,48 @@ struct kw_cut {
 	bool markers;
 };
 
-/* Besides an amount of payload, kw_cut_payload() may say: */
-#define KW_CUT_SEGMENT	-1	/* let this TCP segment end here */
-#define KW_CUT_BLOCK	-2	/* let this block of memory end here */
+/* Besides an amount of payload, kw_segmenter_payload() may say: */
+#define KW_SEGMENTER_SEGMENT	-1	/* let this TCP segment end here */
+#define KW_SEGMENTER_BLOCK	-2	/* let this block of memory end here */
 
 /* What is left of a block is not filled with a shorter FPDU if it is less. */
-#define KW_CUT_BLOCK_MIN	4032
+#define KW_SEGMENTER_BLOCK_MIN	4032
 
-void kw_cut_bound(struct kw_cut *cut, u32 emss, u32 fpdu_max, bool large);
-bool kw_cut_is_tight_rest(const struct kw_cut *cut);
-int kw_cut_payload_any(const struct kw_cut *cut, u32 left, u32 hdr_len,
-		       u32 want);
+void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool large);
+bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut);
+int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_len,
+			     u32 want);
 
 /**
- * kw_cut_is_tight - whether the rest of a segment is too small to be of use
+ * kw_segmenter_is_tight - whether the rest of a segment is too small to be of use
  * @cut: where the next FPDU stands
  *
  * Return: true if it has no room for the smallest MULPDU and is not a whole
  * segment.
  */
-static inline bool kw_cut_is_tight(const struct kw_cut *cut)
+static inline bool kw_segmenter_is_tight(const struct kw_segmenter *cut)
 {
-	return cut->room != cut->emss && kw_cut_is_tight_rest(cut);
+	return cut->room != cut->emss && kw_segmenter_is_tight_rest(cut);
 }
 
 /**
- * kw_cut_payload - how much of a message the next FPDU carries
+ * kw_segmenter_payload - how much of a message the next FPDU carries
  * @cut: where it stands
- * @left: octets that the block of memory has for it, a multiple of four
- * @hdr_len: octets of its DDP header; of a ULPDU that can not be divided, all
- * @want: octets of payload that are to be sent
+ * @left: bytes that the block of memory has for it, a multiple of four
+ * @hdr_len: bytes of its DDP header; of a ULPDU that can not be divided, all
+ * @want: bytes of payload that are to be sent
  *
  * Preferably the FPDU ends with its TCP segment. Where the rest of the
  * segment is too small for the smallest MULPDU, it stays empty. Only if a
  * whole segment is too small does the FPDU span segments (RFC 5044 section
  * 4.5).
  *
- * Return: octets of payload, @want or a multiple of four; KW_CUT_SEGMENT,
- * unless @cut begins a segment; KW_CUT_BLOCK, unless @left is at least
- * KW_CUT_BLOCK_MIN or @cut->limit.
+ * Return: bytes of payload, @want or a multiple of four; KW_SEGMENTER_SEGMENT,
+ * unless @cut begins a segment; KW_SEGMENTER_BLOCK, unless @left is at least
+ * KW_SEGMENTER_BLOCK_MIN or @cut->limit.
  */
-static inline int kw_cut_payload(const struct kw_cut *cut, u32 left,
-				 u32 hdr_len, u32 want)
+static inline int kw_segmenter_payload(const struct kw_segmenter *cut, u32 left,
+				       u32 hdr_len, u32 want)
 {
 	u32 len;
 
@@ -215,15 +215,15 @@ static inline int kw_cut_payload(const struct kw_cut *cut, u32 left,
 		if (len <= cut->room && len <= left && len <= cut->full)
 			return (int)want;
 	}
-	return kw_cut_payload_any(cut, left, hdr_len, want);
+	return kw_segmenter_payload_any(cut, left, hdr_len, want);
 }
 
 /**
- * kw_cut_advance - move behind an FPDU
+ * kw_segmenter_advance - move behind an FPDU
  * @cut: where it stands
- * @span: octets of the stream that it takes
+ * @span: bytes of the stream that it takes
  */
-static inline void kw_cut_advance(struct kw_cut *cut, u32 span)
+static inline void kw_segmenter_advance(struct kw_segmenter *cut, u32 span)
 {
 	cut->off += span;
 	if (span < cut->room)

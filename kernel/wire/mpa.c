@@ -15,7 +15,7 @@
 #define ENH_FIRST		0x8000	/* A beside IRD, C beside ORD */
 #define ENH_SECOND		0x4000	/* B beside IRD, D beside ORD */
 
-/* The Start Key's own is an octet shorter: its flags take the last one. */
+/* The Start Key's own is a byte shorter: its flags take the last one. */
 #define MPA_START_KEY_LEN	15
 
 struct mpa_key {
@@ -32,7 +32,7 @@ static const struct mpa_key mpa_keys[] = {
 	{ KW_MPA_PRIV, KW_MPA_KEY_LEN, "MPA private data" },
 };
 
-/* The first of the kinds that the octets so far can become; or NULL. */
+/* The first of the kinds that the bytes so far can become; or NULL. */
 static const struct mpa_key *mpa_key_match(const u8 *buf, size_t len, u8 kinds)
 {
 	const struct mpa_key *k;
@@ -93,18 +93,18 @@ static bool mpa_rev_valid(const struct kw_mpa_frame *f)
 
 /**
  * kw_mpa_frame_parse - read a start-up frame
- * @buf: the stream's first octets, in memory that nobody else writes to
+ * @buf: the stream's first bytes, in memory that nobody else writes to
  * @len: how many of them have arrived
  * @kinds: the enum kw_mpa_kind that may come
- * @out: result; filled unless octets are missing or the key is wrong, so that
+ * @out: result; filled unless bytes are missing or the key is wrong, so that
  *	the caller can see which revision the peer speaks
  *
- * A wrong key is found at its first wrong octet, without waiting for a whole
+ * A wrong key is found at its first wrong byte, without waiting for a whole
  * frame: a peer that speaks another protocol may never send one (RFC 5044
  * section 7.1.2). The private data are the caller's to collect.
  *
  * Context: any.
- * Return: 0 when @out holds a valid frame; a positive number of octets that
+ * Return: 0 when @out holds a valid frame; a positive number of bytes that
  * are still missing at least; or a negative enum kw_mpa_err.
  */
 int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
@@ -138,11 +138,11 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 
 /**
  * kw_mpa_frame_build - write a start-up frame
- * @buf: KW_MPA_FRAME_LEN octets; KW_MPA_START_LEN for a Start Key
+ * @buf: KW_MPA_FRAME_LEN bytes; KW_MPA_START_LEN for a Start Key
  * @f: the frame; what its kind has no place for is left out
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 {
@@ -169,7 +169,7 @@ size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 
 /**
  * kw_mpa_enh_parse - read enhanced start-up data (RFC 6581 section 9)
- * @buf: KW_MPA_ENH_LEN octets
+ * @buf: KW_MPA_ENH_LEN bytes
  * @out: result; every value is a valid one
  *
  * Context: any.
@@ -190,11 +190,11 @@ void kw_mpa_enh_parse(const u8 *buf, struct kw_mpa_enh *out)
 
 /**
  * kw_mpa_enh_build - write enhanced start-up data (RFC 6581 section 9)
- * @buf: KW_MPA_ENH_LEN octets
+ * @buf: KW_MPA_ENH_LEN bytes
  * @enh: the data; a depth above 14 bits becomes %KW_MPA_DEPTH_NONE
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_mpa_enh_build(u8 *buf, const struct kw_mpa_enh *enh)
 {

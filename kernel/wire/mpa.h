@@ -75,7 +75,7 @@ enum kw_mpa_err {
  *	of the frame takes FPDUs that are larger than a TCP segment
  * @reject: R, meaningful in a reply, and in private data if an answer
  * @enhanced: S, the private data begin with enhanced data; revision 2 only
- * @pd_len: octets of private data that follow, enhanced data included
+ * @pd_len: bytes of private data that follow, enhanced data included
  */
 struct kw_mpa_frame {
 	u8 kind;
@@ -93,7 +93,7 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f);
 
 /**
- * kw_mpa_frame_len - octets of a frame without private data
+ * kw_mpa_frame_len - bytes of a frame without private data
  * @kind: enum kw_mpa_kind
  *
  * Return: the length.

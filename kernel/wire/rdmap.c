@@ -27,7 +27,7 @@ const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
 
 /**
  * kw_read_req_parse - read the body of an RDMA Read Request (RFC 5040, 4.4)
- * @buf: KW_READ_REQ_LEN octets, in memory that nobody else writes to
+ * @buf: KW_READ_REQ_LEN bytes, in memory that nobody else writes to
  * @out: result, nothing of it checked
  *
  * Context: any.
@@ -45,11 +45,11 @@ void kw_read_req_parse(const u8 *buf, struct kw_read_req *out)
 
 /**
  * kw_read_req_build - write the body of an RDMA Read Request
- * @buf: KW_READ_REQ_LEN octets
+ * @buf: KW_READ_REQ_LEN bytes
  * @req: the request
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
 {
@@ -65,7 +65,7 @@ size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
 
 /**
  * kw_atomic_req_parse - read the body of an Atomic Request (RFC 7306)
- * @buf: KW_ATOMIC_REQ_LEN octets, in memory that nobody else writes to
+ * @buf: KW_ATOMIC_REQ_LEN bytes, in memory that nobody else writes to
  * @out: result, nothing of it checked
  *
  * Context: any.
@@ -84,11 +84,11 @@ void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out)
 
 /**
  * kw_atomic_req_build - write the body of an Atomic Request
- * @buf: KW_ATOMIC_REQ_LEN octets
+ * @buf: KW_ATOMIC_REQ_LEN bytes
  * @req: the request
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
 {
@@ -105,7 +105,7 @@ size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
 
 /**
  * kw_atomic_resp_parse - read the body of an Atomic Response (RFC 7306)
- * @buf: KW_ATOMIC_RESP_LEN octets, in memory that nobody else writes to
+ * @buf: KW_ATOMIC_RESP_LEN bytes, in memory that nobody else writes to
  * @out: result
  *
  * Context: any.
@@ -118,11 +118,11 @@ void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out)
 
 /**
  * kw_atomic_resp_build - write the body of an Atomic Response
- * @buf: KW_ATOMIC_RESP_LEN octets
+ * @buf: KW_ATOMIC_RESP_LEN bytes
  * @resp: the response
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_atomic_resp_build(u8 *buf, const struct kw_atomic_resp *resp)
 {

@@ -30,12 +30,12 @@ enum kw_rdmap_opcode {
 
 #define KW_RDMAP_VERSION	1
 
-/* The control octet of a message with opcode @op. */
+/* The control byte of a message with opcode @op. */
 #define KW_RDMAP_CTRL(op)	((u8)(KW_RDMAP_VERSION << 6 | (op)))
 
 /**
- * kw_rdmap_op - opcode of an RDMAP control octet
- * @ctrl: the octet
+ * kw_rdmap_op - opcode of an RDMAP control byte
+ * @ctrl: the byte
  *
  * Return: 0 to 15, an index of kw_rdmap_ops.
  */
@@ -45,8 +45,8 @@ static inline u8 kw_rdmap_op(u8 ctrl)
 }
 
 /**
- * kw_rdmap_rv - RDMAP version of a control octet
- * @ctrl: the octet
+ * kw_rdmap_rv - RDMAP version of a control byte
+ * @ctrl: the byte
  *
  * Return: 0 to 3; only KW_RDMAP_VERSION is valid.
  */
@@ -88,7 +88,7 @@ static_assert(sizeof(struct kw_read_req_body) == 28, "RFC 5040");
  * @valid: the opcode is defined
  * @tagged: it uses the tagged model
  * @qn: queue number if it uses the untagged model
- * @body_len: octets of the DDP message, 0 if any number will do
+ * @body_len: bytes of the DDP message, 0 if any number will do
  */
 struct kw_rdmap_op_info {
 	bool valid;
@@ -102,7 +102,7 @@ extern const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS];
 /**
  * struct kw_read_req - body of an RDMA Read Request
  * @sink_stag: STag of the requester's buffer
- * @size: octets to read
+ * @size: bytes to read
  * @sink_to: tagged offset in the requester's buffer
  * @src_stag: STag of the responder's buffer
  * @src_to: tagged offset in the responder's buffer
@@ -128,7 +128,7 @@ enum kw_atomic_op {
  * @op: enum kw_atomic_op, or another of 0 to 15 that the peer wrote
  * @req_id: returned in the response
  * @stag: STag of the responder's buffer
- * @to: tagged offset of the 8 octets to change
+ * @to: tagged offset of the 8 bytes to change
  * @add_swap: value to add or to store
  * @add_swap_mask: bits of it that take part
  * @compare: value to compare with

@@ -80,10 +80,10 @@ static bool term_quotes(const struct kw_term *t)
  * kw_term_set - describe an error, with the headers that go with it
  * @t: result
  * @packed: enum kw_term_code
- * @seg_len: octets of the segment at fault, its header included
+ * @seg_len: bytes of the segment at fault, its header included
  * @ddp_hdr: that header as it came over the wire; NULL if no segment of the
  *	peer's is at fault
- * @read_req: the KW_READ_REQ_LEN octets of the Read Request that the segment
+ * @read_req: the KW_READ_REQ_LEN bytes of the Read Request that the segment
  *	carried; NULL if it was no Read Request, or one that is not whole
  *
  * DDP's errors end with the DDP header: what is behind it is not DDP's to read.
@@ -110,12 +110,12 @@ void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
 
 /**
  * kw_term_build - write the body of a Terminate message (RFC 5040 section 4.8)
- * @buf: KW_TERM_MAX_LEN octets
+ * @buf: KW_TERM_MAX_LEN bytes
  * @t: the message; @t->ddp_hdr_len is KW_DDP_TAGGED_LEN or
  *	KW_DDP_UNTAGGED_LEN where @t->has_ddp
  *
  * Context: any.
- * Return: octets written.
+ * Return: bytes written.
  */
 size_t kw_term_build(u8 *buf, const struct kw_term *t)
 {
@@ -151,13 +151,13 @@ static bool term_of_read_req(const struct kw_term *t)
 /**
  * kw_term_parse - read the body of a Terminate message
  * @buf: the message, in memory that nobody else writes to
- * @len: its octets
+ * @len: its bytes
  * @out: result; layer, type and code are set unless %KW_TERM_SHORT, so that a
  *	peer's reason is not lost with a malformed rest
  *
  * Of all messages only a Read Request has an RDMAP header behind its DDP
  * header. siw sets R for protection errors of any message, so R announces 28
- * octets only where the copied DDP header is that of a Read Request. Octets
+ * bytes only where the copied DDP header is that of a Read Request. Bytes
  * behind the announced ones are ignored: siw adds some for tagged segments.
  *
  * Context: any.
@@ -211,7 +211,7 @@ int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
  * kw_term_unswap - read a received error code leniently
  * @packed: layer, type and code as received
  *
- * siw on little-endian machines exchanges the nibbles of the first octet, the
+ * siw on little-endian machines exchanges the nibbles of the first byte, the
  * layer and the type. What no specification defines is therefore read as such
  * a peer meant it, if that is defined. A code that is defined both ways (as
  * 0x20 05, MPA, and 0x02 05, RDMAP, are) is taken at its word: nothing in the

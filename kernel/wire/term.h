@@ -20,7 +20,7 @@ enum kw_term_layer {
 	KW_TERM_LAYER_LLP	= 2,
 };
 
-/* Layer, type and code in one value: the message's first two octets. */
+/* Layer, type and code in one value: the message's first two bytes. */
 #define KW_TERM(layer, type, code)	((layer) << 12 | (type) << 8 | (code))
 
 enum kw_term_code {
@@ -102,11 +102,11 @@ enum kw_term_err {
  * @layer: enum kw_term_layer, 4 bits
  * @type: error type, 4 bits
  * @code: error code
- * @ddp_hdr_len: octets of @ddp_hdr in use
+ * @ddp_hdr_len: bytes of @ddp_hdr in use
  * @has_len: M, @seg_len is valid
  * @has_ddp: D, the header of the offending segment is in @ddp_hdr
  * @has_rdmap: R, the Read Request that it carried is in @rr_hdr
- * @seg_len: DDP segment length: the offending ULPDU's octets
+ * @seg_len: DDP segment length: the offending ULPDU's bytes
  * @ddp_hdr: as it came over the wire
  * @rr_hdr: as it came over the wire
  */

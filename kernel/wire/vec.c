@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Copying by AVX's registers of 32 octets; CRC32C by SSE4.2's crc32 as in
+ * Copying by AVX's registers of 32 bytes; CRC32C by SSE4.2's crc32 as in
  * crc.c, of three blocks side by side, whose sums a carry-less multiplication
  * joins. That needs no table for each length of a block, and a tenth of the
  * instructions: so the blocks are thirds of whatever there is.
@@ -22,7 +22,7 @@
 
 #ifdef KW_VEC_X86
 
-/* Blocks are multiples of so many octets, and at most so many of these. */
+/* Blocks are multiples of so many bytes, and at most so many of these. */
 #define KW_VEC_STEP	16
 #define KW_VEC_STEPS	32
 
@@ -75,7 +75,7 @@ static __always_inline u64 kw_vec_join(u64 a, u64 b, u64 c, size_t steps)
 #define KW_VEC_AT_64	"0, 8, 16, 24, 32, 40, 48, 56"
 #define KW_VEC_AT_128	KW_VEC_AT_64 ", 64, 72, 80, 88, 96, 104, 112, 120"
 
-/* Of each of three blocks, the octets at all that .irp lists. */
+/* Of each of three blocks, the bytes at all that .irp lists. */
 #define KW_VEC_CRC						\
 	"crc32q \\at(%[p]), %[a]\n\t"				\
 	"crc32q \\at(%[p],%[len]), %[b]\n\t"			\
@@ -135,7 +135,7 @@ static __always_inline u32 kw_vec_crc_x86(u64 crc, const u8 *p, size_t n)
 	return n ? kw_crc32c(sum, p, n) : sum;
 }
 
-/* At each of so many places 128 octets. */
+/* At each of so many places 128 bytes. */
 #define KW_VEC_COPY(at)						\
 	".irp at, " at "\n\t"					\
 	"vmovdqu \\at(%[src]), %%ymm0\n\t"			\
@@ -207,14 +207,14 @@ bool kw_vec_has(void)
 }
 
 /**
- * kw_vec_copy - memcpy() by vector registers
+ * kw_memcpy_vec - memcpy() by vector registers
  * @dst: where to; does not overlap @src
  * @src: where from
- * @n: how many octets
+ * @n: how many bytes
  *
  * Context: kw_vec_has() is true, and the registers may be written to.
  */
-void kw_vec_copy(void *dst, const void *src, size_t n)
+void kw_memcpy_vec(void *dst, const void *src, size_t n)
 {
 #ifdef KW_VEC_X86
 	kw_vec_copy_x86((u8 *)dst, (const u8 *)src, n);
@@ -224,15 +224,15 @@ void kw_vec_copy(void *dst, const void *src, size_t n)
 }
 
 /**
- * kw_vec_crc32c - kw_crc32c() by vector registers
+ * kw_crc32c_vec - kw_crc32c() by vector registers
  * @crc: KW_CRC_SEED, or what an earlier call returned
- * @p: octets
+ * @p: bytes
  * @n: how many
  *
- * Context: as kw_vec_copy().
+ * Context: as kw_memcpy_vec().
  * Return: the CRC so far, before the final inversion.
  */
-u32 kw_vec_crc32c(u32 crc, const void *p, size_t n)
+u32 kw_crc32c_vec(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_VEC_X86
 	return kw_vec_crc_x86(crc, (const u8 *)p, n);

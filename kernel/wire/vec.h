@@ -19,8 +19,8 @@ extern "C" {
 #endif
 
 bool kw_vec_has(void);
-void kw_vec_copy(void *dst, const void *src, size_t n);
-u32 kw_vec_crc32c(u32 crc, const void *p, size_t n);
+void kw_memcpy_vec(void *dst, const void *src, size_t n);
+u32 kw_crc32c_vec(u32 crc, const void *p, size_t n);
 
 #ifdef __cplusplus
 }

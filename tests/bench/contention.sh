@@ -3,7 +3,7 @@
 #
 # The guest's part of scripts/bench --contention: for each line of $OUT/plan, "INDEX CONNECTIONS SIZE
 # PINNED", so many connections at work, each a pair of processes; what waited for a lock meanwhile
-# is in $OUT/run/INDEX.perf, a line "run INDEX NANOSECONDS OCTETS FPDUS" tells what was moved.
+# is in $OUT/run/INDEX.perf, a line "run INDEX NANOSECONDS BYTES FPDUS" tells what was moved.
 # PINNED=1: both ends of a connection on one CPU, so that who waits, waits for another connection.
 # shellcheck source=../vm/lib/lib.sh
 . "$(dirname "$0")/../vm/lib/lib.sh"

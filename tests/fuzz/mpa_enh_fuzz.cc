@@ -4,7 +4,7 @@
 #include "check.h"
 #include "wire/mpa.h"
 
-// Every four octets are valid enhanced data and come back unchanged.
+// Every four bytes are valid enhanced data and come back unchanged.
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   if (size < KW_MPA_ENH_LEN) return 0;
 

@@ -7,7 +7,7 @@
 
 namespace {
 
-// The frame arrives octet by octet. While octets are missing the parser says how many, and
+// The frame arrives byte by byte. While bytes are missing the parser says how many, and
 // never more than the frame turns out to have; once it has refused or accepted it stays with
 // that.
 int parseByPieces(const u8* data, size_t size, u8 kinds, kw_mpa_frame* out) {

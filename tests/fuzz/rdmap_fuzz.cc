@@ -34,7 +34,7 @@ void checkAtomicResp(const u8* body) {
 
 }  // namespace
 
-// The first octet is RDMAP's control octet, the rest the message's body.
+// The first byte is RDMAP's control byte, the rest the message's body.
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   if (size == 0) return 0;
   KW_CHECK(kw_rdmap_rv(data[0]) <= 3);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """Every error that one message can be: what comes back, and that nothing else happens.
 
-Each case runs on its own connection, with Kiwarp in one role and then in the other, the octets cut
+Each case runs on its own connection, with Kiwarp in one role and then in the other, the bytes cut
 in a different way each time. The message at fault stands between good ones: those before it are
 placed and delivered, those after it, sent with it and after the Terminate, are not.
 """
@@ -10,7 +10,7 @@ from harness import AREA, INBOX, case, event_for, same
 from subject import LOC_LEN_ERR, LOC_PROT_ERR, SUCCESS, TERM_SENT, WR_FLUSH_ERR
 from wire import DDP, LLP, QN_READ, QN_SEND, RDMAP, Error
 
-CUTS = ("whole", "random", "octets")
+CUTS = ("whole", "random", "bytes")
 BEFORE, AFTER, LATE = b"placed before it", b"not placed after", b"nor when late..."
 PAYLOAD = bytes(range(1, 33))
 MOST_PARTS = 32  # what Kiwarp keeps of an unfinished message: Documentation/conformance
@@ -39,8 +39,8 @@ class Scene:
         self.peer = self.link.peer
         self.good = env.area("good")
 
-    def good_write(self, octets, offset):
-        return wire.tagged(wire.WRITE, self.good.stag, self.good.to + offset, octets)
+    def good_write(self, buf, offset):
+        return wire.tagged(wire.WRITE, self.good.stag, self.good.to + offset, buf)
 
     def write(self, name, offset=0, payload=PAYLOAD, **fields):
         area = self.env.area(name)
@@ -61,7 +61,7 @@ class Scene:
 def error(name, want, receives=2, before=None, statuses=None, placed=b""):
     """Registers the message that the function builds, once for each of Kiwarp's roles.
 
-    The function returns a ULPDU, or the FPDU's octets and the ULPDU that the Terminate copies.
+    The function returns a ULPDU, or the FPDU's bytes and the ULPDU that the Terminate copies.
     before: builds good ULPDUs that go ahead of it. statuses: receives that complete, in order.
     placed: what those before it put into the first receive.
     """
@@ -72,16 +72,16 @@ def error(name, want, receives=2, before=None, statuses=None, placed=b""):
             def run(env, kiwarp=kiwarp):
                 scene = Scene(env, kiwarp, receives)
                 peer, link = scene.peer, scene.link
-                octets = peer.frame(scene.good_write(BEFORE, 0))
+                buf = peer.frame(scene.good_write(BEFORE, 0))
                 if before:
-                    octets += peer.frame(*before(scene))
+                    buf += peer.frame(*before(scene))
                 made = build(scene)
                 if isinstance(made, tuple):
-                    octets, fault = octets + made[0], made[1]
+                    buf, fault = buf + made[0], made[1]
                 else:
-                    octets, fault = octets + peer.frame(made), made
+                    buf, fault = buf + peer.frame(made), made
                 late = peer.frame(scene.good_write(AFTER, 64), scene.send())
-                peer.send_with_rest(octets, late)
+                peer.send_with_rest(buf, late)
                 env.terminated(link, want, fault)
                 peer.send(scene.good_write(LATE, 128), cut="whole")
                 peer.close()
@@ -113,29 +113,29 @@ def _(s):
 
 @error("MPA: one bit of the payload flipped", BAD_CRC)
 def _(s):
-    octets = bytearray(s.peer.tx.frame(s.write("target")))
-    octets[20] ^= 0x10
-    return bytes(octets), None
+    buf = bytearray(s.peer.tx.frame(s.write("target")))
+    buf[20] ^= 0x10
+    return bytes(buf), None
 
 
 @error("MPA: one bit of the header flipped", BAD_CRC)
 def _(s):
-    octets = bytearray(s.peer.tx.frame(s.send()))
-    octets[2] ^= 0x80
-    return bytes(octets), None
+    buf = bytearray(s.peer.tx.frame(s.send()))
+    buf[2] ^= 0x80
+    return bytes(buf), None
 
 
 @error("MPA: CRC in network byte order", BAD_CRC)
 def _(s):
-    octets = s.peer.tx.frame(s.write("target"))
-    return octets[:-4] + octets[:-5:-1], None
+    buf = s.peer.tx.frame(s.write("target"))
+    return buf[:-4] + buf[:-5:-1], None
 
 
 @error("MPA: ULPDU_Length four too small", BAD_CRC)
 def _(s):
     ulpdu = s.write("target")
-    octets = s.peer.tx.frame(ulpdu, length=len(ulpdu) - 4)
-    return octets, None
+    buf = s.peer.tx.frame(ulpdu, length=len(ulpdu) - 4)
+    return buf, None
 
 
 @error("MPA: empty ULPDU", BAD_LENGTH)
@@ -143,7 +143,7 @@ def _(s):
     return s.peer.tx.frame(b""), None
 
 
-@error("MPA: ULPDU of one octet", BAD_LENGTH)
+@error("MPA: ULPDU of one byte", BAD_LENGTH)
 def _(s):
     return s.peer.tx.frame(b"\xc1"), None
 
@@ -181,7 +181,7 @@ def _(s):
     return s.write("gone")
 
 
-@error("tagged: one octet past the end", T_BOUNDS)
+@error("tagged: one byte past the end", T_BOUNDS)
 def _(s):
     return s.write("target", AREA - 31)
 
@@ -191,7 +191,7 @@ def _(s):
     return s.write("target", AREA, b"x")
 
 
-@error("tagged: one octet before the start", T_BOUNDS)
+@error("tagged: one byte before the start", T_BOUNDS)
 def _(s):
     return s.write("target", -1)
 
@@ -220,12 +220,12 @@ def _(s):
     return wire.tagged(wire.WRITE, s.env.area("target").stag, 2**64 - 16, PAYLOAD)
 
 
-@error("tagged: TO wraps by one octet", T_WRAP)
+@error("tagged: TO wraps by one byte", T_WRAP)
 def _(s):
     return wire.tagged(wire.WRITE, s.env.area("high").stag, 2**64 - 31, PAYLOAD)
 
 
-# RFC 5041 section 7.1 has the sum of TO and length stay below 2^64, not the last octet's TO.
+# RFC 5041 section 7.1 has the sum of TO and length stay below 2^64, not the last byte's TO.
 @error("tagged: TO and length come to 2^64", T_WRAP)
 def _(s):
     return wire.tagged(wire.WRITE, s.env.area("high").stag, 2**64 - 32, PAYLOAD)
@@ -358,7 +358,7 @@ def _(s):
 
 
 def with_a_gap(s):
-    """Octets 0 to 7 and 16 to 23 of a Send."""
+    """Bytes 0 to 7 and 16 to 23 of a Send."""
     return [s.send(PAYLOAD[:8], last=False), s.send(PAYLOAD[:8], mo=16, last=False)]
 
 
@@ -382,7 +382,7 @@ def _(s):
     return s.send(PAYLOAD[:8], last=False)
 
 
-# The lengths add up to 24 octets, of which 8 never came.
+# The lengths add up to 24 bytes, of which 8 never came.
 @error(
     "untagged: an overlap makes up for the gap of a Send",
     U_MO,
@@ -570,12 +570,12 @@ def _(s):
     return s.read("gone")
 
 
-@error("Read Request: one octet past the end", P_BOUNDS)
+@error("Read Request: one byte past the end", P_BOUNDS)
 def _(s):
     return s.read(offset=AREA - 31)
 
 
-@error("Read Request: one octet before the start", P_BOUNDS)
+@error("Read Request: one byte before the start", P_BOUNDS)
 def _(s):
     return s.read(offset=-1)
 
@@ -627,13 +627,13 @@ def _(s):
     return s.read(mo=4, body=bytes(24))
 
 
-@error("Read Request: 32 octets", U_LENGTH)
+@error("Read Request: 32 bytes", U_LENGTH)
 def _(s):
     area = s.env.area("target")
     return s.read(body=wire.read_request_body(7, 0, 32, area.stag, area.to) + bytes(4))
 
 
-@error("Read Request: 24 octets", O_UNSPECIFIED)
+@error("Read Request: 24 bytes", O_UNSPECIFIED)
 def _(s):
     return s.read(body=bytes(24))
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""Everything right, in both directions and both roles, with the octets cut anywhere."""
+"""Everything right, in both directions and both roles, with the bytes cut anywhere."""
 import wire
 from harness import AREA, INBOX, INBOX_STEP, CheckFailed, case, same
 from peer import Silent
 from subject import SUCCESS, WC_READ, WC_RECV, WC_SEND, WC_WRITE, WITH_INV
 from wire import QN_READ, QN_SEND
 
-CUTS = ("whole", "random", "octets")
+CUTS = ("whole", "random", "bytes")
 
 
 def pattern(length, seed=1):
-    """Octets of which none is the background that untouched memory holds."""
+    """Bytes of which none is the background that untouched memory holds."""
     return bytes((seed * 31 + n * 7 + (n >> 8)) % 180 + 1 for n in range(length))
 
 
@@ -86,57 +86,57 @@ def inbox(env, *messages):
 
 @everywhere("Writes of all small lengths")
 def _(env, link):
-    area, octets = env.area("target"), pattern(80)
+    area, buf = env.area("target"), pattern(80)
     segments, at = [], 0
     for length in (0, 1, 2, 3, 4, 5, 7, 8, 13, 21):
-        segments.append(wire.tagged(wire.WRITE, area.stag, area.to + at, octets[at : at + length]))
+        segments.append(wire.tagged(wire.WRITE, area.stag, area.to + at, buf[at : at + length]))
         at += length
     link.peer.send(*segments, link.peer.send_message(b"done"))
     completed(env, link, "recv", (1, WC_RECV, 4))
-    env.holds("target", 0, octets[:at])
+    env.holds("target", 0, buf[:at])
     inbox(env, b"done")
     return [2]
 
 
 @everywhere("a Write in segments of odd lengths")
 def _(env, link):
-    octets = pattern(700)
-    pieces = split(octets, 1, 0, 299, 64, 5)
+    buf = pattern(700)
+    pieces = split(buf, 1, 0, 299, 64, 5)
     link.peer.send(*write_message(env.area("target"), 9, pieces), link.peer.send_message())
     completed(env, link, "recv", (1, WC_RECV, 0))
-    env.holds("target", 9, octets)
+    env.holds("target", 9, buf)
     return [2]
 
 
-@everywhere("a Write that fills the region to its last octet", cuts=("whole", "random"))
+@everywhere("a Write that fills the region to its last byte", cuts=("whole", "random"))
 def _(env, link):
-    octets = pattern(AREA)
-    pieces = split(octets, 1000, 1448, 1447)
+    buf = pattern(AREA)
+    pieces = split(buf, 1000, 1448, 1447)
     link.peer.send(*write_message(env.area("target"), 0, pieces), link.peer.send_message())
     completed(env, link, "recv", (1, WC_RECV, 0))
-    env.holds("target", 0, octets)
+    env.holds("target", 0, buf)
     return [2]
 
 
 @everywhere("segments of a Write in descending order", cuts=("whole",))
 def _(env, link):
-    octets, area = pattern(300), env.area("target")
-    low, middle, high = write_message(area, 0, split(octets, 100, 100))
-    low = wire.tagged(wire.WRITE, area.stag, area.to, octets[:100])
-    high = wire.tagged(wire.WRITE, area.stag, area.to + 200, octets[200:], last=False)
+    buf, area = pattern(300), env.area("target")
+    low, middle, high = write_message(area, 0, split(buf, 100, 100))
+    low = wire.tagged(wire.WRITE, area.stag, area.to, buf[:100])
+    high = wire.tagged(wire.WRITE, area.stag, area.to + 200, buf[200:], last=False)
     link.peer.send(high, middle, low, link.peer.send_message())
     completed(env, link, "recv", (1, WC_RECV, 0))
-    env.holds("target", 0, octets)
+    env.holds("target", 0, buf)
     return [2]
 
 
 @everywhere("an FPDU of the greatest length", cuts=("whole", "random"))
 def _(env, link):
     area = env.big_area()
-    octets = pattern(65535 - 14)
-    link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, octets), link.peer.send_message())
+    buf = pattern(65535 - 14)
+    link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, buf), link.peer.send_message())
     completed(env, link, "recv", (1, WC_RECV, 0))
-    env.holds("big", 0, octets)
+    env.holds("big", 0, buf)
     return [2]
 
 
@@ -165,27 +165,27 @@ def _(env, link):
 @everywhere("a Send over several buffers", receives=0)
 def _(env, link):
     env.receive(link, f"{INBOX}:10:5", f"{INBOX}:15:0", "target:0:100", f"{INBOX}:15:7")
-    octets = pattern(112)
-    link.peer.send(*send_message(1, split(octets, 3, 4, 90, 9)))
+    buf = pattern(112)
+    link.peer.send(*send_message(1, split(buf, 3, 4, 90, 9)))
     completed(env, link, "recv", (1, WC_RECV, 112))
-    env.holds("target", 0, octets[5:105])
-    env.holds(INBOX, 10, octets[:5] + octets[105:])
+    env.holds("target", 0, buf[5:105])
+    env.holds(INBOX, 10, buf[:5] + buf[105:])
     return []
 
 
 @everywhere("Write segments between the segments of a Send")
 def _(env, link):
-    area, message, octets = env.area("target"), pattern(60), pattern(90, 2)
+    area, message, buf = env.area("target"), pattern(60), pattern(90, 2)
     first, second, third = send_message(1, split(message, 20, 20))
-    one, two, three = write_message(area, 0, split(octets, 40, 40))
+    one, two, three = write_message(area, 0, split(buf, 40, 40))
     link.peer.send(first, one, second, two, three, third)
     completed(env, link, "recv", (1, WC_RECV, 60))
-    env.holds("target", 0, octets)
+    env.holds("target", 0, buf)
     inbox(env, message)
     return [2]
 
 
-def expect_response(peer, stag, to, octets):
+def expect_response(peer, stag, to, buf):
     """A Read Response in whatever segments: each in its place, the last one marked."""
     got = b""
     while True:
@@ -200,42 +200,42 @@ def expect_response(peer, stag, to, octets):
             break
         if not seg.payload:
             raise CheckFailed("an empty segment that is not the last")
-    same("octets read", octets, got)
+    same("bytes read", buf, got)
 
 
 @everywhere("Read Requests of all lengths")
 def _(env, link):
-    peer, area, octets = link.peer, env.area("target"), pattern(AREA)
-    env.subject.fill("target", 0, octets)
+    peer, area, buf = link.peer, env.area("target"), pattern(AREA)
+    env.subject.fill("target", 0, buf)
     for size, offset in ((0, 0), (1, 4095), (2, 0), (3, 5), (1000, 7), (4096, 0)):
         sink = (0xA0000000 + size, 2**63 + offset)
         peer.send(peer.read_request(*sink, size, area.stag, area.to + offset))
-        expect_response(peer, *sink, octets[offset : offset + size])
+        expect_response(peer, *sink, buf[offset : offset + size])
     env.subject.erase("target")
 
 
-@everywhere("as many Read Requests at a time as IRD allows", cuts=("whole", "octets"))
+@everywhere("as many Read Requests at a time as IRD allows", cuts=("whole", "bytes"))
 def _(env, link):
-    peer, area, octets = link.peer, env.area("target"), pattern(64)
-    env.subject.fill("target", 0, octets)
+    peer, area, buf = link.peer, env.area("target"), pattern(64)
+    env.subject.fill("target", 0, buf)
     for _ in range(3):
         reads = [peer.read_request(n, n << 32, 16, area.stag, area.to + 16 * n) for n in range(4)]
         peer.send(*reads)
         for n in range(4):
-            expect_response(peer, n, n << 32, octets[16 * n : 16 * n + 16])
+            expect_response(peer, n, n << 32, buf[16 * n : 16 * n + 16])
     env.subject.erase("target")
 
 
-@everywhere("a Read of what was just written", cuts=("whole", "octets"))
+@everywhere("a Read of what was just written", cuts=("whole", "bytes"))
 def _(env, link):
     peer, area = link.peer, env.area("target")
     for n in range(1, 9):
-        octets = pattern(50, n)
+        buf = pattern(50, n)
         peer.send(
-            wire.tagged(wire.WRITE, area.stag, area.to, octets),
+            wire.tagged(wire.WRITE, area.stag, area.to, buf),
             peer.read_request(5, 0, 50, area.stag, area.to),
         )
-        expect_response(peer, 5, 0, octets)
+        expect_response(peer, 5, 0, buf)
     env.subject.erase("target")
 
 
@@ -258,13 +258,13 @@ def _(env, link):
 def _(env, link):
     high = env.area("high")
     same("region's end", 2**64, high.to + AREA)
-    peer, octets = link.peer, pattern(32)
+    peer, buf = link.peer, pattern(32)
     peer.send(
-        wire.tagged(wire.WRITE, high.stag, 2**64 - 33, octets),
+        wire.tagged(wire.WRITE, high.stag, 2**64 - 33, buf),
         peer.read_request(1, 0, 32, high.stag, 2**64 - 33),
     )
-    expect_response(peer, 1, 0, octets)
-    env.holds("high", AREA - 33, octets)
+    expect_response(peer, 1, 0, buf)
+    env.holds("high", AREA - 33, buf)
 
 
 # Increasing MO is only what a source should do (RFC 5041 section 5.3).
@@ -286,8 +286,8 @@ def _(env, link):
 
 @everywhere("a Read Request in segments")
 def _(env, link):
-    peer, area, octets = link.peer, env.area("target"), pattern(100)
-    env.subject.fill("target", 0, octets)
+    peer, area, buf = link.peer, env.area("target"), pattern(100)
+    env.subject.fill("target", 0, buf)
     body = wire.read_request_body(9, 8, 100, area.stag, area.to)
     for msn, order in ((1, (0, 1, 2)), (2, (1, 0, 2))):
         pieces = [(0, body[:1]), (1, body[1:17]), (17, body[17:])]
@@ -297,45 +297,45 @@ def _(env, link):
                 for n in order
             ]
         )
-        expect_response(peer, 9, 8, octets)
+        expect_response(peer, 9, 8, buf)
     env.subject.erase("target")
 
 
 @everywhere("reserved bits and PAD are not looked at", cuts=("whole",))
 def _(env, link):
-    peer, area, octets = link.peer, env.area("target"), pattern(33)
+    peer, area, buf = link.peer, env.area("target"), pattern(33)
     fields = {"reserved": 0xF, "rsvd_ulp": 3}
     body = wire.read_request_body(3, 0, 33, area.stag, area.to)
     peer.send(
-        wire.tagged(wire.WRITE, area.stag, area.to, octets, **fields),
+        wire.tagged(wire.WRITE, area.stag, area.to, buf, **fields),
         wire.untagged(wire.SEND, QN_SEND, peer.next_msn(QN_SEND), b"abc", ulp=0xFFFFFFFF, **fields),
         wire.untagged(wire.READ_REQ, QN_READ, peer.next_msn(QN_READ), body, ulp=0xFFFFFFFF, **fields),
     )
-    expect_response(peer, 3, 0, octets)
-    ulpdu = wire.tagged(wire.WRITE, area.stag, area.to + 33, octets[:1])
-    peer.send_octets(peer.tx.frame(ulpdu, pad=b"\xff" * wire.pad_len(len(ulpdu))))
+    expect_response(peer, 3, 0, buf)
+    ulpdu = wire.tagged(wire.WRITE, area.stag, area.to + 33, buf[:1])
+    peer.send_bytes(peer.tx.frame(ulpdu, pad=b"\xff" * wire.pad_len(len(ulpdu))))
     peer.send(peer.send_message(b"def"))
     completed(env, link, "recv", (1, WC_RECV, 3), (2, WC_RECV, 3))
-    env.holds("target", 0, octets + octets[:1])
+    env.holds("target", 0, buf + buf[:1])
     inbox(env, b"abc", b"def")
     return []
 
 
 @everywhere("many FPDUs in few segments", cuts=("whole", "random"))
 def _(env, link):
-    peer, area, octets = link.peer, env.area("target"), pattern(1200)
-    pieces = [octets[n : n + 6] for n in range(0, 1200, 6)]
+    peer, area, buf = link.peer, env.area("target"), pattern(1200)
+    pieces = [buf[n : n + 6] for n in range(0, 1200, 6)]
     writes = [wire.tagged(wire.WRITE, area.stag, area.to + 6 * n, p) for n, p in enumerate(pieces)]
     peer.send(*writes, peer.send_message())
     completed(env, link, "recv", (1, WC_RECV, 0))
-    env.holds("target", 0, octets)
+    env.holds("target", 0, buf)
     return [2]
 
 
 # --- what Kiwarp does ---
 
 
-def expect_send(peer, octets, opcode, msn, ulp=0):
+def expect_send(peer, buf, opcode, msn, ulp=0):
     got = b""
     while True:
         seg = peer.recv()
@@ -347,10 +347,10 @@ def expect_send(peer, octets, opcode, msn, ulp=0):
         got += seg.payload
         if seg.last:
             break
-    same("octets sent", octets, got)
+    same("bytes sent", buf, got)
 
 
-def expect_write(peer, octets, stag, to):
+def expect_write(peer, buf, stag, to):
     got = b""
     while True:
         seg = peer.recv()
@@ -358,7 +358,7 @@ def expect_write(peer, octets, stag, to):
         got += seg.payload
         if seg.last:
             break
-    same("octets written", octets, got)
+    same("bytes written", buf, got)
 
 
 def open_gate(link):
@@ -369,8 +369,8 @@ def open_gate(link):
 
 @everywhere("Kiwarp's Sends", cuts=("whole",))
 def _(env, link):
-    peer, octets = link.peer, pattern(AREA)
-    env.subject.fill("source", 0, octets)
+    peer, buf = link.peer, pattern(AREA)
+    env.subject.fill("source", 0, buf)
     open_gate(link)
     rows = [
         (0, {}, wire.SEND, 0),
@@ -382,23 +382,23 @@ def _(env, link):
     ]
     for msn, (size, options, opcode, ulp) in enumerate(rows, 1):
         env.subject.must("send", link.name, msn, f"source:0:{size}", **options)
-        expect_send(peer, octets[:size], opcode, msn, ulp)
+        expect_send(peer, buf[:size], opcode, msn, ulp)
     env.subject.must("send", link.name, 7, "source:0:5", "source:100:0", "source:200:9")
-    expect_send(peer, octets[:5] + octets[200:209], wire.SEND, 7)
+    expect_send(peer, buf[:5] + buf[200:209], wire.SEND, 7)
     completed(env, link, "send", *[(n, WC_SEND) for n in range(1, 8)])
     env.subject.erase("source")
 
 
 @everywhere("Kiwarp's Writes", cuts=("whole",))
 def _(env, link):
-    peer, octets = link.peer, pattern(AREA)
-    env.subject.fill("source", 0, octets)
+    peer, buf = link.peer, pattern(AREA)
+    env.subject.fill("source", 0, buf)
     open_gate(link)
     for n, (size, stag, to) in enumerate(
         ((0, 1, 2), (1, 0xFFFFFFFF, 2**64 - 1), (4096, 0x11223344, 0x0102030405060708), (3, 0, 0)), 1
     ):
         env.subject.must("write", link.name, n, stag, to, f"source:0:{size}")
-        expect_write(peer, octets[:size], stag, to)
+        expect_write(peer, buf[:size], stag, to)
     completed(env, link, "send", *[(n, WC_WRITE) for n in range(1, 5)])
     env.subject.erase("source")
 
@@ -430,18 +430,18 @@ def _(env, link):
     peer = link.peer
     open_gate(link)
     for n, size in enumerate((1, 0, 300, 64), 1):
-        octets = pattern(size, n)
+        buf = pattern(size, n)
         env.subject.must("read", link.name, n, 0x77, 1000 * n, f"local:8:{size}")
         sink = expect_request(peer, n, size, 0x77, 1000 * n)
-        pieces = split(octets, 1, 0, size // 2) if size > 1 else [octets]
+        pieces = split(buf, 1, 0, size // 2) if size > 1 else [buf]
         peer.send(*respond(*sink, pieces))
         completed(env, link, "send", (n, WC_READ))
-        env.holds("local", 8, octets)
+        env.holds("local", 8, buf)
 
 
 @everywhere("Kiwarp keeps to its ORD", cuts=("whole",), ord=2)
 def _(env, link):
-    peer, octets = link.peer, pattern(50)
+    peer, buf = link.peer, pattern(50)
     open_gate(link)
     for n in range(5):
         env.subject.must("read", link.name, n + 1, 0x77, n, f"local:{10 * n}:10")
@@ -451,11 +451,11 @@ def _(env, link):
             raise CheckFailed(f"more than ORD at a time: {peer.recv(0.3)}")
         except Silent:
             pass
-        peer.send(*respond(*sinks[n], [octets[10 * n : 10 * n + 10]]))
+        peer.send(*respond(*sinks[n], [buf[10 * n : 10 * n + 10]]))
         if n + 2 < 5:
             sinks.append(expect_request(peer, n + 3, 10, 0x77, n + 2))
     completed(env, link, "send", *[(n, WC_READ) for n in range(1, 6)])
-    env.holds("local", 0, octets)
+    env.holds("local", 0, buf)
 
 
 @everywhere("an empty Read Response is not checked", cuts=("whole",))
@@ -472,19 +472,19 @@ def _(env, link):
 
 def both_ways(env, link):
     """A little of everything, for streams that are framed in some other way."""
-    peer, area, octets = link.peer, env.area("target"), pattern(900)
-    peer.send(*write_message(area, 0, split(octets, 3, 500)), peer.send_message(b"hello"))
+    peer, area, buf = link.peer, env.area("target"), pattern(900)
+    peer.send(*write_message(area, 0, split(buf, 3, 500)), peer.send_message(b"hello"))
     completed(env, link, "recv", (1, WC_RECV, 5))
     peer.send(peer.read_request(9, 77, 900, area.stag, area.to))
-    expect_response(peer, 9, 77, octets)
+    expect_response(peer, 9, 77, buf)
     env.subject.must("send", link.name, 1, "target:1:700")
-    expect_send(peer, octets[1:701], wire.SEND, 1)
+    expect_send(peer, buf[1:701], wire.SEND, 1)
     env.subject.must("read", link.name, 2, 5, 6, "local:0:600")
     sink = expect_request(peer, 1, 600, 5, 6)
-    peer.send(*respond(*sink, split(octets[:600], 100, 450)))
+    peer.send(*respond(*sink, split(buf[:600], 100, 450)))
     completed(env, link, "send", (1, WC_SEND), (2, WC_READ))
-    env.holds("local", 0, octets[:600])
-    env.holds("target", 0, octets)
+    env.holds("local", 0, buf[:600])
+    env.holds("target", 0, buf)
     inbox(env, b"hello")
     return [2]
 

@@ -9,7 +9,7 @@ from harness import CheckFailed, case, event_for, same
 from subject import TERM_SENT, WC_RECV, WC_SEND
 
 KINDS = ("responder", "initiator")
-CUTS = ("whole", "random", "octets")
+CUTS = ("whole", "random", "bytes")
 
 
 @contextlib.contextmanager
@@ -39,36 +39,36 @@ for kiwarp in KINDS:
     @case(f"markers: at every place of an FPDU, from the peer, Kiwarp is {kiwarp}")
     def _(env, kiwarp=kiwarp):
         with marked(env, kiwarp, True, False, cut="random") as link:
-            area, octets = env.area("target"), pattern(3000)
+            area, buf = env.area("target"), pattern(3000)
             at, ulpdus = 0, []
             for n in range(140):
                 size = n % 41
-                part = octets[at : at + size]
+                part = buf[at : at + size]
                 ulpdus.append(wire.tagged(wire.WRITE, area.stag, area.to + at, part))
                 at += size
             link.peer.send(*ulpdus, link.peer.send_message(b"end"))
             completed(env, link, "recv", (1, WC_RECV, 3))
-            env.holds("target", 0, octets[:at])
+            env.holds("target", 0, buf[:at])
             inbox(env, b"end")
             env.graceful(link, [2])
 
     @case(f"markers: at every place of an FPDU, from Kiwarp, Kiwarp is {kiwarp}")
     def _(env, kiwarp=kiwarp):
         with marked(env, kiwarp, False, True) as link:
-            octets = pattern(4000)
-            env.subject.fill("source", 0, octets)
+            buf = pattern(4000)
+            env.subject.fill("source", 0, buf)
             open_gate(link)
             for n in range(1, 61):
                 size = 3000 if n % 20 == 0 else n * 5 % 97
                 env.subject.must("send", link.name, n, f"source:{n}:{size}")
-                expect_send(link.peer, octets[n : n + size], wire.SEND, n)
+                expect_send(link.peer, buf[n : n + size], wire.SEND, n)
             completed(env, link, "send", *[(n, WC_SEND) for n in range(1, 61)])
             env.graceful(link)
             env.subject.erase("source")
 
 
 def wrong(name, want, build):
-    """build: the octets at fault from a framer and a ULPDU that is long enough for a marker."""
+    """build: the bytes at fault from a framer and a ULPDU that is long enough for a marker."""
     for kiwarp in KINDS:
 
         @case(f"markers: {name}, Kiwarp is {kiwarp}")
@@ -77,7 +77,7 @@ def wrong(name, want, build):
                 peer, area = link.peer, env.area("target")
                 peer.send(wire.tagged(wire.WRITE, 0, 0))
                 ulpdu = wire.tagged(wire.WRITE, area.stag, area.to, pattern(600))
-                peer.send_octets(build(peer.tx, ulpdu))
+                peer.send_bytes(build(peer.tx, ulpdu))
                 env.terminated(link, want, None)
                 peer.close()
                 env.ended(link, event_for(want), reason=TERM_SENT | want.packed())
@@ -115,20 +115,20 @@ def _(env):
     with marked(env, "responder", True, True) as link:
         peer, area = link.peer, env.area("target")
         ulpdu = wire.tagged(wire.WRITE, area.stag, area.to, pattern(30))
-        peer.send_octets(peer.tx.frame(ulpdu, crc=wire.Framer().frame(ulpdu)[-4:]))
+        peer.send_bytes(peer.tx.frame(ulpdu, crc=wire.Framer().frame(ulpdu)[-4:]))
         env.terminated(link, BAD_CRC, None)
         peer.close()
         env.ended(link, event_for(BAD_CRC), reason=TERM_SENT | BAD_CRC.packed())
 
 
-@case("markers: reserved octets, and the pointer's low bits, are not looked at")
+@case("markers: reserved bytes, and the pointer's low bits, are not looked at")
 def _(env):
     with marked(env, "responder", True, False) as link:
         peer, area = link.peer, env.area("target")
-        octets = bytearray(peer.tx.frame(wire.tagged(wire.WRITE, area.stag, area.to, b"fine")))
-        octets[0:4] = b"\xff\xff\0\3"
-        octets[-4:] = wire.crc32c(octets[:-4])
-        peer.send_octets(bytes(octets))
+        buf = bytearray(peer.tx.frame(wire.tagged(wire.WRITE, area.stag, area.to, b"fine")))
+        buf[0:4] = b"\xff\xff\0\3"
+        buf[-4:] = wire.crc32c(buf[:-4])
+        peer.send_bytes(bytes(buf))
         peer.send(peer.send_message(b"end"))
         completed(env, link, "recv", (1, WC_RECV, 3))
         env.holds("target", 0, b"fine")

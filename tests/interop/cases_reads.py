@@ -7,14 +7,14 @@ from harness import case, event_for, same
 from subject import BAD_RESP_ERR, LOC_PROT_ERR, TERM_SENT, WC_READ, WR_FLUSH_ERR
 
 SIZE = 48
-CUTS = ("whole", "random", "octets")
-OCTETS = pattern(SIZE)
+CUTS = ("whole", "random", "bytes")
+BYTES = pattern(SIZE)
 
 _cut = 0
 
 
 def wrong(name, want, placed=0, status=BAD_RESP_ERR):
-    """Registers wrong answers to the first of two Reads; placed: octets of it that are right."""
+    """Registers wrong answers to the first of two Reads; placed: bytes of it that are right."""
 
     def register(build):
         global _cut
@@ -31,14 +31,14 @@ def wrong(name, want, placed=0, status=BAD_RESP_ERR):
             first = expect_request(peer, 1, SIZE, 7, 100)
             second = expect_request(peer, 2, SIZE, 7, 200)
             good, fault = build(env, first, second)
-            rest = respond(*second, [OCTETS])
+            rest = respond(*second, [BYTES])
             peer.send_with_rest(peer.frame(*good, fault), peer.frame(*rest))
             env.terminated(link, want, fault)
             peer.close()
             done = subject.completions(link.name, "send", 2)
             same("Reads", [(1, status), (2, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
             env.ended(link, event_for(want), reason=TERM_SENT | want.packed())
-            env.holds("local", 64, OCTETS[:placed])
+            env.holds("local", 64, BYTES[:placed])
 
         case(f"Read Response: {name}")(run)
         return build
@@ -46,7 +46,7 @@ def wrong(name, want, placed=0, status=BAD_RESP_ERR):
     return register
 
 
-def response(stag, to, payload=OCTETS, **fields):
+def response(stag, to, payload=BYTES, **fields):
     return wire.tagged(wire.READ_RESP, stag, to, payload, **fields)
 
 
@@ -61,7 +61,7 @@ def _(env, first, second):
     return [], response(area.stag, area.to)
 
 
-@wrong("one octet too far", T_BOUNDS)
+@wrong("one byte too far", T_BOUNDS)
 def _(env, first, second):
     return [], response(first[0], first[1] + 1)
 
@@ -71,14 +71,14 @@ def _(env, first, second):
     return [], response(*second)
 
 
-@wrong("one octet too many", T_BOUNDS)
+@wrong("one byte too many", T_BOUNDS)
 def _(env, first, second):
-    return [], response(*first, OCTETS + b"x")
+    return [], response(*first, BYTES + b"x")
 
 
-@wrong("one octet too few", T_BOUNDS, placed=SIZE - 1)
+@wrong("one byte too few", T_BOUNDS, placed=SIZE - 1)
 def _(env, first, second):
-    return [], response(*first, OCTETS[:-1])
+    return [], response(*first, BYTES[:-1])
 
 
 @wrong("nothing at all", T_BOUNDS)
@@ -88,18 +88,18 @@ def _(env, first, second):
 
 @wrong("a gap between segments", T_BOUNDS, placed=16)
 def _(env, first, second):
-    return [response(*first, OCTETS[:16], last=False)], response(first[0], first[1] + 17, OCTETS[17:])
+    return [response(*first, BYTES[:16], last=False)], response(first[0], first[1] + 17, BYTES[17:])
 
 
 @wrong("the same segment twice", T_BOUNDS, placed=16)
 def _(env, first, second):
-    part = response(*first, OCTETS[:16], last=False)
+    part = response(*first, BYTES[:16], last=False)
     return [part], part
 
 
-@wrong("octets behind the last", T_BOUNDS, placed=SIZE)
+@wrong("bytes behind the last", T_BOUNDS, placed=SIZE)
 def _(env, first, second):
-    return [response(*first, OCTETS, last=False)], response(first[0], first[1] + SIZE, b"x")
+    return [response(*first, BYTES, last=False)], response(first[0], first[1] + SIZE, b"x")
 
 
 @wrong("TO wraps", T_WRAP)
@@ -126,7 +126,7 @@ def _(env):
     env.terminated(link, O_OPCODE, fault)
     link.peer.close()
     env.ended(link, event_for(O_OPCODE), reason=TERM_SENT | O_OPCODE.packed())
-    env.holds("local", 64, OCTETS)
+    env.holds("local", 64, BYTES)
 
 
 @case("Read Response: the sink is deregistered meanwhile")

@@ -7,7 +7,7 @@ from harness import case, same
 from wire import FLAG_C, FLAG_R, START_KEY, start_frame
 
 PRIVATE_KEY = b"MPA private data"
-CUTS = ("whole", "octets")
+CUTS = ("whole", "bytes")
 
 
 def start_key(flags=FLAG_C, rev=0):
@@ -28,11 +28,11 @@ def recv_private(peer):
     return frame
 
 
-def ask(env, octets, cut="whole"):
+def ask(env, buf, cut="whole"):
     """The peer's first frame, which the consumer hears of."""
     peer = peers.connect(env.address, env.port, cut=cut)
     link = env._new(peer, "responder")
-    peer.send_octets(octets)
+    peer.send_bytes(buf)
     link.request = env.subject.request(link.name)
     env.receive(link)
     env.receive(link)
@@ -77,7 +77,7 @@ for cut in CUTS:
         accepted = env.subject.begin_accept(link.name, pattern(44))
         answer = recv_private(link.peer)
         same("answer", (0, pattern(44)), (answer.flags, answer.pd))
-        link.peer.send_octets(start_key())
+        link.peer.send_bytes(start_key())
         same("rdma_accept", "0", accepted())
         same("Start Key", start_key(), link.peer.recv_exactly(16))
         established(env, link, "conn_accepted")
@@ -87,7 +87,7 @@ for cut in CUTS:
         with env.setting("mpa_rev", 0):
             link = connecting(env, cut)
         same("Start Key", start_key(), link.peer.recv_exactly(16))
-        link.peer.send_octets(start_key())
+        link.peer.send_bytes(start_key())
         established(env, link, "conn_established")
 
     @case(f"revision 0: private data both ways, Kiwarp is initiator, cut: {cut}")
@@ -95,9 +95,9 @@ for cut in CUTS:
         with env.setting("mpa_rev", 0):
             link = connecting(env, cut, pd=pattern(20))
         same("private data", pattern(20), recv_private(link.peer).pd)
-        link.peer.send_octets(private(pattern(31)))
+        link.peer.send_bytes(private(pattern(31)))
         same("Start Key", start_key(), link.peer.recv_exactly(16))
-        link.peer.send_octets(start_key())
+        link.peer.send_bytes(start_key())
         event = env.subject.event(link.name)
         same("event", ("ESTABLISHED", pattern(31)), (event.kind, event.pd))
         env.moved["conn_established"] += 1
@@ -105,12 +105,12 @@ for cut in CUTS:
         env.graceful(link, both_ways(env, link))
 
 
-def bad(name, octets, counter="conn_bad_start", end=None):
+def bad(name, buf, counter="conn_bad_start", end=None):
     @case(f"revision 0: {name}")
     def _(env):
         with served(env):
             peer = peers.connect(env.address, env.port)
-            peer.send_octets(octets)
+            peer.send_bytes(buf)
             if end:
                 peer.fin()
             gone(peer)
@@ -119,21 +119,21 @@ def bad(name, octets, counter="conn_bad_start", end=None):
         env.moved[counter] += 1
 
 
-bad("last octet of the key", START_KEY[:-1] + b"f\x40")
+bad("last byte of the key", START_KEY[:-1] + b"f\x40")
 bad("Start Key with Rev 1", start_key(rev=1))
-bad("octets behind the Start Key", start_key() + b"x")
+bad("bytes behind the Start Key", start_key() + b"x")
 bad("Start Key behind the private data at once", private(b"data") + start_key())
 bad("private data with Rev 1", start_frame(PRIVATE_KEY, 0, 1, b"data"))
-bad("513 octets of private data", private(bytes(513)))
+bad("513 bytes of private data", private(bytes(513)))
 bad("FIN in the Start Key", start_key()[:9], "conn_reset", "fin")
 bad("FIN in the private data", private(b"data")[:-1], "conn_reset", "fin")
 
 
 @case("revision 0: not served unless a setting says so")
 def _(env):
-    for octets in (start_key(), private(b"data")):
+    for buf in (start_key(), private(b"data")):
         peer = peers.connect(env.address, env.port)
-        peer.send_octets(octets)
+        peer.send_bytes(buf)
         gone(peer)
         peer.close()
         env.moved["conn_bad_start"] += 1
@@ -156,7 +156,7 @@ def _(env):
     with env.setting("mpa_rev", 0):
         link = connecting(env, pd=b"please")
     recv_private(link.peer)
-    link.peer.send_octets(private(b"no", FLAG_R))
+    link.peer.send_bytes(private(b"no", FLAG_R))
     event = env.subject.event(link.name)
     same("event", ("REJECTED", b"no"), (event.kind, event.pd))
     gone(link.peer)
@@ -168,6 +168,6 @@ def _(env):
     with env.setting("mpa_rev", 0):
         link = connecting(env)
     same("Start Key", start_key(), link.peer.recv_exactly(16))
-    link.peer.send_octets(start_key(rev=2))
+    link.peer.send_bytes(start_key(rev=2))
     gone(link.peer)
     env.connect_failed(link, "conn_bad_start")

@@ -30,11 +30,11 @@ def unheard(env):
 # --- requests that are none ---
 
 
-def bad_request(name, octets, counter="conn_bad_start", cut="whole"):
+def bad_request(name, buf, counter="conn_bad_start", cut="whole"):
     @case(f"request: {name}")
     def _(env):
         peer = peers.connect(env.address, env.port, cut=cut)
-        peer.send_octets(octets)
+        peer.send_bytes(buf)
         gone(peer)
         peer.close()
         unheard(env)
@@ -42,25 +42,25 @@ def bad_request(name, octets, counter="conn_bad_start", cut="whole"):
 
 
 bad_request("another protocol", b"GET / HTTP/1.0\r\n\r\n")
-bad_request("first octet of the key", b"X")
-bad_request("last octet of the key", REQ_KEY[:-1] + b"f" + GOOD[16:])
+bad_request("first byte of the key", b"X")
+bad_request("last byte of the key", REQ_KEY[:-1] + b"f" + GOOD[16:])
 bad_request("key in lower case", REQ_KEY.lower() + GOOD[16:])
 bad_request("key of a reply", REP_KEY + GOOD[16:])
-bad_request("wrong key, one octet at a time", b"MPA IX", cut="octets")
+bad_request("wrong key, one byte at a time", b"MPA IX", cut="bytes")
 bad_request("revision 3", start_frame(REQ_KEY, rev=3))
 bad_request("revision 255", start_frame(REQ_KEY, rev=255))
 bad_request("revision 0 with the key of revision 1", start_frame(REQ_KEY, rev=0))
-bad_request("513 octets of private data", start_frame(REQ_KEY, rev=1, pd=bytes(513)))
-bad_request("65535 octets of private data announced", start_frame(REQ_KEY, rev=1, pd_len=65535))
+bad_request("513 bytes of private data", start_frame(REQ_KEY, rev=1, pd=bytes(513)))
+bad_request("65535 bytes of private data announced", start_frame(REQ_KEY, rev=1, pd_len=65535))
 bad_request("enhanced data announced, none there", start_frame(REQ_KEY, FLAG_C | FLAG_S, 2))
-bad_request("three octets of enhanced data", start_frame(REQ_KEY, FLAG_C | FLAG_S, 2, bytes(3)))
+bad_request("three bytes of enhanced data", start_frame(REQ_KEY, FLAG_C | FLAG_S, 2, bytes(3)))
 
 
-def broken_request(name, octets, end):
+def broken_request(name, buf, end):
     @case(f"request: {end.upper()} {name}")
     def _(env):
         peer = peers.connect(env.address, env.port)
-        peer.send_octets(octets)
+        peer.send_bytes(buf)
         if end == "fin":
             peer.fin()
             gone(peer)
@@ -103,12 +103,12 @@ def all_acknowledged(peer):
     return False
 
 
-def silent_request(env, octets):
-    """Sends the octets and nothing more; whether they arrived before the connection ended."""
+def silent_request(env, buf):
+    """Sends the bytes and nothing more; whether they arrived before the connection ended."""
     peer = None
     try:
         peer = peers.connect(env.address, env.port)
-        peer.send_octets(octets)
+        peer.send_bytes(buf)
     except ConnectionError:
         pass
     in_time = peer is not None and all_acknowledged(peer)
@@ -128,10 +128,10 @@ def _(env):
     times_out(env, lambda: silent_request(env, GOOD[:19]))
 
 
-@case("request: one more octet with it")
+@case("request: one more byte with it")
 def _(env):
     peer = peers.connect(env.address, env.port)
-    peer.send_octets(GOOD + b"x")
+    peer.send_bytes(GOOD + b"x")
     gone(peer)
     peer.close()
     env.moved["conn_bad_start"] += 1
@@ -141,7 +141,7 @@ def waiting(env):
     """A request that the consumer has heard of and not answered."""
     peer = peers.connect(env.address, env.port)
     link = env._new(peer, "responder")
-    peer.send_octets(GOOD)
+    peer.send_bytes(GOOD)
     if env.subject.request(link.name) is None:
         raise CheckFailed("the consumer heard of no connection request")
     return link
@@ -174,9 +174,9 @@ for end in ("fin", "rst"):
 # --- requests that are right ---
 
 
-@case("request: in single octets")
+@case("request: in single bytes")
 def _(env):
-    link = env.open_responder("octets", pd=pattern(30), start_cut="octets")
+    link = env.open_responder("bytes", pd=pattern(30), start_cut="bytes")
     same("private data", pattern(30), link.request.pd)
     env.graceful(link)
 
@@ -186,7 +186,7 @@ def _(env):
     for flags, rev in ((0x0F, 1), (FLAG_R | FLAG_S | 0x0F, 1), (FLAG_R | 0x0F, 2)):
         peer = peers.connect(env.address, env.port)
         link = env._new(peer, "responder")
-        peer.send_octets(start_frame(REQ_KEY, FLAG_C | flags, rev, b"data"))
+        peer.send_bytes(start_frame(REQ_KEY, FLAG_C | flags, rev, b"data"))
         request = env.subject.request(link.name)
         same("private data", b"data", request.pd)
         env.receive(link)
@@ -228,7 +228,7 @@ def _(env):
     for rev, flags, head in ((2, FLAG_C | FLAG_S, Enhanced().build()), (1, FLAG_C, b""), (1, 0, b"")):
         peer = peers.connect(env.address, env.port)
         link = env._new(peer, "responder")
-        peer.send_octets(start_frame(REQ_KEY, flags, rev, head))
+        peer.send_bytes(start_frame(REQ_KEY, flags, rev, head))
         env.subject.request(link.name)
         env.subject.do("reject", link.name, b"not today".hex())
         frame = peer.recv_start_frame()
@@ -353,23 +353,23 @@ def _(env):
 REPLY = Enhanced(p2p=True, write=True).build()
 
 
-def bad_reply(name, octets, counter="conn_bad_start", again=False, says=None):
+def bad_reply(name, buf, counter="conn_bad_start", again=False, says=None):
     """again: Kiwarp may try an older revision. says: the Terminate that may tell why."""
 
     @case(f"reply: {name}")
     def _(env):
         link = connecting(env)
-        link.peer.send_octets(octets)
+        link.peer.send_bytes(buf)
         if not again:
             env.told_why(link, says)
         env.connect_failed(link, counter, again)
 
 
 bad_reply("another protocol", b"HTTP/1.0 400 Bad Request\r\n\r\n")
-bad_reply("last octet of the key", REP_KEY[:-1] + b"f" + start_frame(b"", FLAG_C | FLAG_S, 2, REPLY))
+bad_reply("last byte of the key", REP_KEY[:-1] + b"f" + start_frame(b"", FLAG_C | FLAG_S, 2, REPLY))
 bad_reply("key of a request", start_frame(REQ_KEY, FLAG_C | FLAG_S, 2, REPLY))
 bad_reply("revision 3", start_frame(REP_KEY, FLAG_C | FLAG_S, 3, REPLY))
-bad_reply("513 octets of private data", start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY + bytes(509)))
+bad_reply("513 bytes of private data", start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY + bytes(509)))
 bad_reply("enhanced data announced, none there", start_frame(REP_KEY, FLAG_C | FLAG_S, 2))
 bad_reply(
     "a ready-to-receive message that was not offered",
@@ -393,7 +393,7 @@ def _(env):
     link = connecting(env)
     # Only INIT leads to a connection.
     env.subject.do("reset", link.name)
-    link.peer.send_octets(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY))
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY))
     env.told_why(link, wire.Error(wire.LLP, 0, 5))
     event = env.subject.event(link.name)
     same("event", ("CONNECT_ERROR", -errno.EINVAL), (event.kind, event.status))
@@ -405,7 +405,7 @@ for end in ("fin", "rst"):
         @case(f"reply: {end.upper()} {name}")
         def _(env, end=end, length=length):
             link = connecting(env)
-            link.peer.send_octets(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY)[:length])
+            link.peer.send_bytes(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY)[:length])
             if end == "fin":
                 link.peer.fin()
             else:
@@ -434,20 +434,20 @@ def _(env):
 def _(env):
     for flags, head in ((FLAG_R | FLAG_C | FLAG_S, Enhanced().build()), (FLAG_R, b"")):
         link = connecting(env)
-        link.peer.send_octets(start_frame(REP_KEY, flags, 2, head + b"go away"))
+        link.peer.send_bytes(start_frame(REP_KEY, flags, 2, head + b"go away"))
         event = env.subject.event(link.name)
         same("event", ("REJECTED", b"go away"), (event.kind, event.pd))
         gone(link.peer)
         env.moved["conn_refused"] += 1
 
 
-@case("reply: private data, and octets that follow at once")
+@case("reply: private data, and bytes that follow at once")
 def _(env):
     data = pattern(300)
     link = connecting(env, receives=2)
     peer = link.peer
     frame = start_frame(REP_KEY, FLAG_C | FLAG_S, 2, REPLY + data)
-    peer.send_octets(frame + peer.frame(peer.send_message(b"at once")))
+    peer.send_bytes(frame + peer.frame(peer.send_message(b"at once")))
     event = env.subject.event(link.name)
     same("event", ("ESTABLISHED", data[:255]), (event.kind, event.pd))
     env.moved["conn_established"] += 1
@@ -458,9 +458,9 @@ def _(env):
     env.erase_inbox()
 
 
-@case("reply: in single octets")
+@case("reply: in single bytes")
 def _(env):
-    link = env.open_initiator("octets", pd=pattern(30), start_cut="octets")
+    link = env.open_initiator("bytes", pd=pattern(30), start_cut="bytes")
     same("private data", pattern(30), link.reply.pd)
     env.graceful(link)
 
@@ -468,13 +468,13 @@ def _(env):
 @case("reply: of revision 1, as a peer gives it that knows no other")
 def _(env):
     link = connecting(env)
-    link.peer.send_octets(start_frame(REP_KEY, FLAG_C, 1))
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_C, 1))
     gone(link.peer)
     env.accept_initiator(link)
     same("asked again with", (1, 0), (link.frame.rev, link.frame.flags & FLAG_S))
     env.receive(link)
     env.receive(link)
-    link.peer.send_octets(start_frame(REP_KEY, FLAG_C, 1))
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_C, 1))
     same("event", "ESTABLISHED", env.subject.event(link.name).kind)
     env.moved["conn_established"] += 1
     env.graceful(link, both_ways(env, link))

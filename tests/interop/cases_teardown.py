@@ -20,7 +20,7 @@ def both(name):
 
 
 def read_outstanding(env, kiwarp):
-    """A link on which Kiwarp has sent a Read Request for 20 octets; and the sink that it named."""
+    """A link on which Kiwarp has sent a Read Request for 20 bytes; and the sink that it named."""
     link = env.open(kiwarp)
     open_gate(link)
     env.subject.must("read", link.name, 1, 7, 0, "local:0:20")
@@ -36,11 +36,11 @@ def send_posted(env, kiwarp):
     """A link on which the consumer has posted a Send, and disconnects then."""
     link = env.open(kiwarp)
     open_gate(link)
-    octets = pattern(4000)
-    env.subject.fill("source", 0, octets)
+    buf = pattern(4000)
+    env.subject.fill("source", 0, buf)
     env.subject.must("send", link.name, 1, "source:0:4000")
     env.subject.do("disconnect", link.name)
-    return link, octets
+    return link, buf
 
 
 def both_close(env, link):
@@ -80,8 +80,8 @@ def _(env, kiwarp):
 
 @both("the consumer disconnects behind its last Send")
 def _(env, kiwarp):
-    link, octets = send_posted(env, kiwarp)
-    expect_send(link.peer, octets, wire.SEND, 1)
+    link, buf = send_posted(env, kiwarp)
+    expect_send(link.peer, buf, wire.SEND, 1)
     both_close(env, link)
     completed(env, link, "send", (1, WC_SEND))
     env.ended(link)
@@ -111,14 +111,14 @@ def _(env, kiwarp):
 @both("FIN from the peer behind its Read Request: the response still comes")
 def _(env, kiwarp):
     link = env.open(kiwarp)
-    area, octets = env.area("target"), pattern(3000)
-    env.subject.fill("target", 0, octets)
+    area, buf = env.area("target"), pattern(3000)
+    env.subject.fill("target", 0, buf)
     link.peer.send(link.peer.read_request(1, 0, 3000, area.stag, area.to))
     link.peer.fin()
     got = b""
     while len(got) < 3000:
         got += link.peer.recv().payload
-    same("octets read", octets, got)
+    same("bytes read", buf, got)
     both_close(env, link)
     env.ended(link)
     env.subject.erase("target")
@@ -163,9 +163,9 @@ for name, fault, event, counter in (
 # --- broken off ---
 
 
-def broken_off(env, link, octets, flushed=None):
-    """FIN behind octets that are not the end of anything: an error."""
-    link.peer.send_octets(octets)
+def broken_off(env, link, buf, flushed=None):
+    """FIN behind bytes that are not the end of anything: an error."""
+    link.peer.send_bytes(buf)
     link.peer.fin()
     try:
         raise CheckFailed(f"after a broken-off stream came {link.peer.recv()}")
@@ -175,9 +175,9 @@ def broken_off(env, link, octets, flushed=None):
     env.ended(link, QP_FATAL, flushed)
 
 
-def write_of(env, octets=b"never placed"):
+def write_of(env, buf=b"never placed"):
     area = env.area("target")
-    return wire.tagged(wire.WRITE, area.stag, area.to, octets)
+    return wire.tagged(wire.WRITE, area.stag, area.to, buf)
 
 
 for where, cut in (("its length", 1), ("its header", 9), ("its payload", 20), ("its CRC", -1)):
@@ -244,7 +244,7 @@ def _(env, kiwarp):
 @both("RST in the middle of an FPDU")
 def _(env, kiwarp):
     link = env.open(kiwarp)
-    link.peer.send_octets(link.peer.frame(write_of(env))[:30])
+    link.peer.send_bytes(link.peer.frame(write_of(env))[:30])
     link.peer.reset()
     after_reset(env, link)
 
@@ -313,8 +313,8 @@ def _(env, kiwarp):
 # As kernel consumers do, which drain and destroy right after.
 @both("the consumer disconnects and destroys its queue pair at once: the end stays graceful")
 def _(env, kiwarp):
-    link, octets = send_posted(env, kiwarp)
+    link, buf = send_posted(env, kiwarp)
     env.subject.do("forget", link.name)
-    expect_send(link.peer, octets, wire.SEND, 1)
+    expect_send(link.peer, buf, wire.SEND, 1)
     both_close(env, link)
     env.subject.erase("source")

@@ -29,7 +29,7 @@ def told(name, says, want=None):
     def register(build):
         global _count
         kiwarp = KINDS[_count % 2]
-        cut = ("whole", "random", "octets")[_count % 3]
+        cut = ("whole", "random", "bytes")[_count % 3]
         _count += 1
 
         def run(env):
@@ -43,9 +43,9 @@ def told(name, says, want=None):
                 wire.untagged(wire.READ_REQ, wire.QN_READ, n, wire.read_request_body(0, 0, 1, 7, n))
                 for n in (1, 2)
             ]
-            octets = peer.frame(*build(peer, requests))
+            buf = peer.frame(*build(peer, requests))
             late = wire.tagged(wire.WRITE, area.stag, area.to, b"too late")
-            peer.send_with_rest(octets, peer.frame(late, peer.send_message()))
+            peer.send_with_rest(buf, peer.frame(late, peer.send_message()))
             env.peer_sees_fin(link)
             peer.close()
             env.moved["terminates_received"] += 1
@@ -163,7 +163,7 @@ def _(peer, requests):
     return [peer.terminate(b"")]
 
 
-@told("three octets", None)
+@told("three bytes", None)
 def _(peer, requests):
     return [peer.terminate(b"\0\0\0")]
 
@@ -232,7 +232,7 @@ def _(peer, requests):
     return [peer.terminate(copied(CATASTROPHE, requests[0], rdmap=False))]
 
 
-@told("followed by octets that nobody announced", P_ACCESS, [REM_ACCESS_ERR, WR_FLUSH_ERR])
+@told("followed by bytes that nobody announced", P_ACCESS, [REM_ACCESS_ERR, WR_FLUSH_ERR])
 def _(peer, requests):
     return [peer.terminate(copied(P_ACCESS, requests[0]) + bytes(range(100)))]
 

@@ -12,7 +12,7 @@ from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, WR_FLUSH_ERR
 from wire import DDP, LLP, RDMAP
 
 AREA = 4096
-INBOX = "inbox"  # where receives point; 64 octets each
+INBOX = "inbox"  # where receives point; 64 bytes each
 INBOX_STEP = 256
 INBOX_LEN = 64
 BIG_AREA = 65536
@@ -126,9 +126,9 @@ class Env:
         self.subject.recv(link.name, wr_id, *pieces)
         return wr_id
 
-    def inbox(self, wr_id, octets):
-        """What the inbox looks like when receive wr_id, and only that, has these octets."""
-        return ((wr_id - 1) * INBOX_STEP, octets) if octets else None
+    def inbox(self, wr_id, buf):
+        """What the inbox looks like when receive wr_id, and only that, has these bytes."""
+        return ((wr_id - 1) * INBOX_STEP, buf) if buf else None
 
     def open(self, kiwarp="responder", **options):
         opener = self.open_responder if kiwarp == "responder" else self.open_initiator
@@ -155,7 +155,7 @@ class Env:
             enh = wire.Enhanced() if rev == 2 else None
         flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
         data = (enh.build() if enh else b"") + pd
-        peer.send_octets(wire.start_frame(wire.REQ_KEY, flags, rev, data), start_cut)
+        peer.send_bytes(wire.start_frame(wire.REQ_KEY, flags, rev, data), start_cut)
         request = self.subject.request(link.name)
         if request is None:
             raise CheckFailed("the consumer heard of no connection request")
@@ -197,7 +197,7 @@ class Env:
             enh = wire.Enhanced(p2p=asked.p2p, write=asked.p2p) if asked else None
         flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
         data = (enh.build() if enh else b"") + pd
-        peer.send_octets(wire.start_frame(wire.REP_KEY, flags, rev, data), start_cut)
+        peer.send_bytes(wire.start_frame(wire.REP_KEY, flags, rev, data), start_cut)
         link.reply = self.subject.event(link.name)
         same("event", "ESTABLISHED", link.reply.kind)
         use_crc = crc or bool(link.frame.flags & wire.FLAG_C)
@@ -250,7 +250,7 @@ class Env:
             link.peer.recv()
         except (peers.Closed, peers.Reset):
             return
-        raise CheckFailed("octets after the end")
+        raise CheckFailed("bytes after the end")
 
     def ord_is(self, link, reads):
         """Kiwarp has this many Read Requests outstanding at a time, and not one more."""
@@ -333,10 +333,10 @@ class Env:
 
     # --- memory ---
 
-    def holds(self, name, offset, octets):
-        """The area holds these octets at offset, and neither it nor its guards anything else."""
-        want = (offset, octets) if octets else None
-        same(f"octets in {name}", want, self.subject.look(name))
+    def holds(self, name, offset, buf):
+        """The area holds these bytes at offset, and neither it nor its guards anything else."""
+        want = (offset, buf) if buf else None
+        same(f"bytes in {name}", want, self.subject.look(name))
         self.subject.erase(name)
 
     def erase_inbox(self):
@@ -356,13 +356,13 @@ class Env:
         """Another connection of the same device still places and answers."""
         self.pings += 1
         area, peer = self.area("bystander"), self.bystander.peer
-        octets = self.pings.to_bytes(8, "big")
+        buf = self.pings.to_bytes(8, "big")
         peer.send(
-            wire.tagged(wire.WRITE, area.stag, area.to, octets),
+            wire.tagged(wire.WRITE, area.stag, area.to, buf),
             peer.read_request(1, 0, 8, area.stag, area.to),
         )
         got = peer.recv()
-        same("bystander", (wire.READ_RESP, octets), (got.opcode, got.payload))
+        same("bystander", (wire.READ_RESP, buf), (got.opcode, got.payload))
         self.subject.erase("bystander")
 
     # --- running ---
@@ -405,7 +405,7 @@ class Env:
         while True:
             now = self.device.counters()
             got = {k: now[k] - before[k] for k in now if now[k] != before[k]}
-            # How many arrivals the dropped octets came in, if any came late, is TCP's affair.
+            # How many arrivals the dropped bytes came in, if any came late, is TCP's affair.
             dropped = got.pop("rx_dropped", 0)
             if "rx_dropped" in want:
                 got["rx_dropped"] = min(dropped, want["rx_dropped"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""A peer over a plain TCP socket: start-up, FPDUs, and every way to cut the octets."""
+"""A peer over a plain TCP socket: start-up, FPDUs, and every way to cut the bytes."""
 import fcntl
 import itertools
 import random
@@ -29,17 +29,17 @@ class Silent(Exception):
     """Nothing came in time."""
 
 
-def _pieces(octets, cut, rng):
+def _pieces(buf, cut, rng):
     if cut == "whole":
-        yield octets
-    elif cut == "octets":
-        for at in range(len(octets)):
-            yield octets[at : at + 1]
+        yield buf
+    elif cut == "bytes":
+        for at in range(len(buf)):
+            yield buf[at : at + 1]
     elif cut == "random":
         at = 0
-        while at < len(octets):
+        while at < len(buf):
             n = rng.choice((1, 2, 3, 5, 8, 17, 40, 100, 700))
-            yield octets[at : at + n]
+            yield buf[at : at + n]
             at += n
     else:
         raise ValueError(cut)
@@ -57,60 +57,60 @@ class Peer:
         # A ready-to-receive message that may come again while nothing has been sent; harmless.
         self.repeated = None
 
-    # --- octets ---
+    # --- bytes ---
 
-    def send_octets(self, octets, cut=None):
-        for piece in _pieces(octets, cut or self.cut, self.rng):
+    def send_bytes(self, buf, cut=None):
+        for piece in _pieces(buf, cut or self.cut, self.rng):
             self.sock.sendall(piece)
 
-    def send_with_rest(self, octets, rest):
-        """Octets cut as this peer cuts, and a rest that may follow their last ones at once.
+    def send_with_rest(self, buf, rest):
+        """Bytes cut as this peer cuts, and a rest that may follow their last ones at once.
 
         The rest is for an end that has stopped listening, and may not wait long for it to end.
         """
         if self.cut == "whole":
-            self.send_octets(octets + rest)
+            self.send_bytes(buf + rest)
         else:
-            self.send_octets(octets)
-            self.send_octets(rest, "whole")
+            self.send_bytes(buf)
+            self.send_bytes(rest, "whole")
 
     def recv_some(self, timeout=PATIENCE):
         """What has come; raises Closed, Reset or Silent when there is nothing."""
         self.sock.settimeout(timeout)
         try:
-            octets = self.sock.recv(65536)
+            buf = self.sock.recv(65536)
         except ConnectionResetError:
             raise Reset from None
         except TimeoutError:
             raise Silent from None
-        if not octets:
+        if not buf:
             raise Closed
-        return octets
+        return buf
 
     def recv_exactly(self, count, timeout=PATIENCE):
         end = time.monotonic() + timeout
-        octets = b""
-        while len(octets) < count:
+        buf = b""
+        while len(buf) < count:
             self.sock.settimeout(max(end - time.monotonic(), 0.001))
             try:
-                more = self.sock.recv(count - len(octets))
+                more = self.sock.recv(count - len(buf))
             except ConnectionResetError:
                 raise Reset from None
             except TimeoutError:
                 raise Silent from None
             if not more:
                 raise Closed
-            octets += more
-        return octets
+            buf += more
+        return buf
 
     def state(self):
         """TCP's, by its number."""
         return self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
     def unacknowledged(self):
-        """How many octets the other side has not acknowledged."""
-        (octets,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))
-        return octets
+        """How many bytes the other side has not acknowledged."""
+        (buf,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))
+        return buf
 
     def fin(self):
         self.sock.shutdown(socket.SHUT_WR)
@@ -140,10 +140,10 @@ class Peer:
         return b"".join(self.tx.frame(u) for u in ulpdus)
 
     def send(self, *ulpdus, cut=None):
-        self.send_octets(self.frame(*ulpdus), cut)
+        self.send_bytes(self.frame(*ulpdus), cut)
 
     def recv(self, timeout=PATIENCE):
-        """The next DDP segment; every octet of its framing has been checked."""
+        """The next DDP segment; every byte of its framing has been checked."""
         end = time.monotonic() + timeout
         while (ulpdu := self.rx.next()) in (None, self.repeated):
             if ulpdu is None:

@@ -48,12 +48,12 @@ class Area:
     stag: int
 
 
-def _octets(text):
+def _bytes(text):
     return b"" if text == "-" else bytes.fromhex(text)
 
 
-def _hex(octets):
-    return octets.hex() or "-"
+def _hex(buf):
+    return buf.hex() or "-"
 
 
 class Subject:
@@ -100,19 +100,19 @@ class Subject:
         self.areas[name] = Area(name, size, to, stag)
         return self.areas[name]
 
-    def fill(self, name, offset, octets):
-        self.do("fill", name, offset, octets.hex())
+    def fill(self, name, offset, buf):
+        self.do("fill", name, offset, buf.hex())
 
     def erase(self, name):
         self.do("fill", name)
 
     def look(self, name):
-        """None if nothing was written to the area, or the first octet's offset and the octets."""
+        """None if nothing was written to the area, or the first byte's offset and the bytes."""
         answer = self.do("look", name)
         if answer == "clean":
             return None
-        offset, octets = answer.split()
-        return int(offset), bytes.fromhex(octets)
+        offset, buf = answer.split()
+        return int(offset), bytes.fromhex(buf)
 
     def touched(self):
         return set(self.do("touched").split())
@@ -124,7 +124,7 @@ class Subject:
             return None
         kind, status, resources, depth, pd = answer.split()
         return CmEvent(
-            kind.removeprefix("RDMA_CM_EVENT_"), int(status), int(resources), int(depth), _octets(pd)
+            kind.removeprefix("RDMA_CM_EVENT_"), int(status), int(resources), int(depth), _bytes(pd)
         )
 
     def request(self, link, wait_ms=WAIT_MS):

@@ -29,7 +29,7 @@ CODES = [
 LENGTH = ["iwarp_mpa.ulpdulength"]
 WRONG = ["_ws.malformed", "iwarp_mpa.bad_length"]
 # Of RDMAP's operation errors Wireshark takes every quoted DDP header for an untagged one, of 18
-# octets, and misses the last four of a tagged one's: own header, control, length, header.
+# bytes, and misses the last four of a tagged one's: own header, control, length, header.
 TAGGED_QUOTE = 18 + 4 + 2 + 14
 
 

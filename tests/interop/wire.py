@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""The formats of MPA, DDP and RDMAP, octet by octet.
+"""The formats of MPA, DDP and RDMAP, byte by byte.
 
 Written from RFC 5040, 5041, 5044, 6581 and draft-culley-iwarp-mpa-03, and from nothing of Kiwarp's
 own, so that a misreading there cannot hide behind the same misreading here. Everything can be
@@ -21,11 +21,11 @@ def _crc_table():
 _CRC_TABLE = _crc_table()
 
 
-def crc32c(octets):
-    """The FPDU's CRC field as it goes over the wire (Castagnoli, least significant octet first)."""
+def crc32c(buf):
+    """The FPDU's CRC field as it goes over the wire (Castagnoli, least significant byte first)."""
     table, crc = _CRC_TABLE, 0xFFFFFFFF
-    for octet in octets:
-        crc = table[(crc ^ octet) & 0xFF] ^ crc >> 8
+    for byte in buf:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     return struct.pack("<I", crc ^ 0xFFFFFFFF)
 
 
@@ -41,7 +41,7 @@ NOT_NEGOTIATED = 0x3FFF
 
 @dataclass
 class Enhanced:
-    """RFC 6581's first four octets of private data."""
+    """RFC 6581's first four bytes of private data."""
 
     p2p: bool = False  # A
     send: bool = False  # B
@@ -58,8 +58,8 @@ class Enhanced:
         )
 
     @staticmethod
-    def parse(octets):
-        a, b = struct.unpack(">HH", octets[:4])
+    def parse(buf):
+        a, b = struct.unpack(">HH", buf[:4])
         return Enhanced(
             bool(a & 0x8000),
             bool(a & 0x4000),
@@ -136,20 +136,20 @@ class FramingError(Exception):
 
 
 class Deframer:
-    """The receiving direction: octets in, ULPDUs out; every octet that is not payload is checked."""
+    """The receiving direction: bytes in, ULPDUs out; every byte that is not payload is checked."""
 
     def __init__(self, markers=False, crc=True):
         self.markers = markers
         self.crc = crc
         self.buffer = bytearray()
-        self.offset = 0  # of the buffer's first octet
+        self.offset = 0  # of the buffer's first byte
         self.seen_markers = 0
 
-    def feed(self, octets):
-        self.buffer += octets
+    def feed(self, buf):
+        self.buffer += buf
 
     def next(self):
-        """The next FPDU's ULPDU, or None while octets are missing."""
+        """The next FPDU's ULPDU, or None while bytes are missing."""
         taken = self._collect(2)
         if taken is None:
             return None
@@ -174,7 +174,7 @@ class Deframer:
         return clean[2 : 2 + length]
 
     def _collect(self, wanted):
-        """wanted octets, and a marker directly behind them: octets, raw length, markers."""
+        """wanted bytes, and a marker directly behind them: bytes, raw length, markers."""
         if not self.markers:
             if len(self.buffer) < wanted:
                 return None
@@ -222,7 +222,7 @@ def read_request_body(sink_stag, sink_to, size, source_stag, source_to):
 
 @dataclass
 class Segment:
-    """A received DDP segment with its RDMAP control octet."""
+    """A received DDP segment with its RDMAP control byte."""
 
     ulpdu: bytes
     tagged: bool = False
@@ -240,14 +240,14 @@ class Segment:
     def parse(ulpdu):
         """Only what a sender may send: reserved bits zero, both versions one."""
         if len(ulpdu) < 2:
-            raise FramingError(f"ULPDU of {len(ulpdu)} octets")
+            raise FramingError(f"ULPDU of {len(ulpdu)} bytes")
         control, rdmap = ulpdu[0], ulpdu[1]
         if control & 0x3F != 0x01 or rdmap & 0xF0 != 0x40:
-            raise FramingError(f"control octets {control:02x} {rdmap:02x}")
+            raise FramingError(f"control bytes {control:02x} {rdmap:02x}")
         seg = Segment(ulpdu, bool(control & 0x80), bool(control & 0x40), rdmap & 0x0F)
         head = header_len(ulpdu)
         if len(ulpdu) < head:
-            raise FramingError(f"ULPDU of {len(ulpdu)} octets")
+            raise FramingError(f"ULPDU of {len(ulpdu)} bytes")
         if seg.tagged:
             seg.stag, seg.to = struct.unpack(">IQ", ulpdu[2:head])
         else:
@@ -294,7 +294,7 @@ class Terminate:
     @staticmethod
     def parse(payload):
         if len(payload) < 4:
-            raise FramingError(f"Terminate of {len(payload)} octets")
+            raise FramingError(f"Terminate of {len(payload)} bytes")
         first, code, flags, reserved = payload[:4]
         if flags & 0x1F or reserved:
             raise FramingError(f"reserved bits of a Terminate: {flags:02x} {reserved:02x}")

@@ -29,10 +29,10 @@ static bool kt_acknowledged(const struct kt_link *l)
 	return READ_ONCE(tp->rcv_wup) == READ_ONCE(tp->rcv_nxt);
 }
 
-/* A Send of @len octets arrives as one piece. */
+/* A Send of @len bytes arrives as one piece. */
 static void kt_arrives(struct kt_link *l, u32 len)
 {
-	struct kt_octets o = kt_octets_new(l->test, 2 * len);
+	struct kt_bytes o = kt_bytes_new(l->test, 2 * len);
 	u32 msn = l->nr_recv + 1, off = 0;
 
 	kt_post_recv(l, msn, 0, len);
@@ -63,7 +63,7 @@ static void kt_answer(struct kt_link *l)
 	kunit_kfree(l->test, seg.ulpdu);
 }
 
-/* Messages of @len octets, each answered: how many of the last ten waited. */
+/* Messages of @len bytes, each answered: how many of the last ten waited. */
 static u32 kt_waited(struct kt_link *l, u32 len)
 {
 	u32 i, waited = 0;

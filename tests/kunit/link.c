@@ -32,14 +32,14 @@ static void kt_regions(struct kt_link *l)
 	u32 i, r;
 
 	for (r = 0; r < KT_NR_REGIONS; r++) {
-		l->octets[r] = kvmalloc(room, GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(l->test, l->octets[r]);
+		l->bytes[r] = kvmalloc(room, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(l->test, l->bytes[r]);
 		for (i = 0; i < room; i++)
-			l->octets[r][i] = kt_initial(i);
+			l->bytes[r][i] = kt_initial(i);
 		/* The second extent begins a guard later than the first ends. */
-		l->ext[r][0] = (struct kw_extent){ 0, l->octets[r] + KT_GUARD };
+		l->ext[r][0] = (struct kw_extent){ 0, l->bytes[r] + KT_GUARD };
 		l->ext[r][1] = (struct kw_extent){
-			1001, l->octets[r] + 2 * KT_GUARD + 1001,
+			1001, l->bytes[r] + 2 * KT_GUARD + 1001,
 		};
 		l->mem[r] = (struct kw_mem){
 			.stag = KT_STAG(r),
@@ -54,13 +54,13 @@ static void kt_regions(struct kt_link *l)
 	}
 }
 
-/* Where an octet of a region is. */
+/* Where a byte of a region is. */
 u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off)
 {
-	return l->octets[r] + (off < 1001 ? 1 : 2) * KT_GUARD + off;
+	return l->bytes[r] + (off < 1001 ? 1 : 2) * KT_GUARD + off;
 }
 
-/* Whether all of a region but the octets from @from to @to is as it was. */
+/* Whether all of a region but the bytes from @from to @to is as it was. */
 bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to)
 {
 	u8 *first = from < to ? kt_at(l, r, from) : NULL;
@@ -68,7 +68,7 @@ bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to)
 	u32 i;
 
 	for (i = 0; i < KT_REGION_LEN + 3 * KT_GUARD; i++) {
-		u8 *p = &l->octets[r][i];
+		u8 *p = &l->bytes[r][i];
 		bool gap = i >= KT_GUARD + 1001 && i < 2 * KT_GUARD + 1001;
 
 		if (!gap && first && p >= first && p <= last)
@@ -112,7 +112,7 @@ static void kt_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 
 static void kt_op_wqe_lent(struct kw_stream *s, u32 index)
 {
-	kt_of(s)->nr_lent++;
+	kt_of(s)->nr_zc_started++;
 }
 
 static void kt_op_wqe_back(struct kw_stream *s, u32 index, bool good)
@@ -121,7 +121,7 @@ static void kt_op_wqe_back(struct kw_stream *s, u32 index, bool good)
 
 	if (good)
 		kt_op_wqe_done(s, index, IB_WC_SUCCESS);
-	WRITE_ONCE(l->nr_back, l->nr_back + 1);
+	WRITE_ONCE(l->nr_zc_done, l->nr_zc_done + 1);
 }
 
 static void kt_op_retire(struct kw_stream *s)
@@ -217,8 +217,8 @@ static void kt_op_ended(struct kw_stream *s)
 static const struct kw_stream_ops kt_ops = {
 	.next_wqe = kt_op_next_wqe,
 	.wqe_done = kt_op_wqe_done,
-	.wqe_lent = kt_op_wqe_lent,
-	.wqe_back = kt_op_wqe_back,
+	.wqe_zc_start = kt_op_wqe_lent,
+	.wqe_zc_done = kt_op_wqe_back,
 	.retire = kt_op_retire,
 	.local_op = kt_op_local_op,
 	.next_recv = kt_op_next_recv,
@@ -275,7 +275,7 @@ static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
  *	function is kt_link_exit()
  * @p: what start-up settled
  * @mss: that both ends announce; 0 for the interface's
- * @rcvbuf: octets of the stream's receive buffer; 0 for the default
+ * @rcvbuf: bytes of the stream's receive buffer; 0 for the default
  *
  * Return: the link.
  */
@@ -321,7 +321,7 @@ void kt_link_end(struct kt_link *l)
 	if (l->peer)
 		sock_release(l->peer);
 	for (r = 0; r < KT_NR_REGIONS; r++)
-		kvfree(l->octets[r]);
+		kvfree(l->bytes[r]);
 	cleanup_srcu_struct(&l->srcu);
 	free_percpu(l->counters);
 }
@@ -383,7 +383,7 @@ void kt_peer_write(struct kt_link *l, const u8 *p, size_t n)
 			kernel_sendmsg(l->peer, &msg, &kv, 1, n));
 }
 
-/* Octets read, fewer than asked for only at the end. */
+/* Bytes read, fewer than asked for only at the end. */
 int kt_peer_read(struct kt_link *l, u8 *p, size_t n)
 {
 	struct msghdr msg = {};
@@ -393,7 +393,7 @@ int kt_peer_read(struct kt_link *l, u8 *p, size_t n)
 }
 
 /*
- * Octets of an FPDU that began at @start of the stream. Markers among them are
+ * Bytes of an FPDU that began at @start of the stream. Markers among them are
  * taken out, if they point to where they have to.
  */
 static int kt_peer_take(struct kt_link *l, u32 *start, u8 *p, u32 n, u32 *crc)
@@ -461,9 +461,9 @@ int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg)
 	return 1;
 }
 
-struct kt_octets kt_octets_new(struct kunit *test, size_t size)
+struct kt_bytes kt_bytes_new(struct kunit *test, size_t size)
 {
-	struct kt_octets o = {
+	struct kt_bytes o = {
 		.p = kunit_kmalloc(test, size, GFP_KERNEL),
 		.size = size,
 	};
@@ -472,8 +472,8 @@ struct kt_octets kt_octets_new(struct kunit *test, size_t size)
 	return o;
 }
 
-/* Octets, and a marker wherever one is due, under the CRC. */
-static void kt_put(struct kt_octets *o, const u8 *p, u32 len, u32 start,
+/* Bytes, and a marker wherever one is due, under the CRC. */
+static void kt_put(struct kt_bytes *o, const u8 *p, u32 len, u32 start,
 		   u32 *crc)
 {
 	while (len) {
@@ -495,7 +495,7 @@ static void kt_put(struct kt_octets *o, const u8 *p, u32 len, u32 start,
 }
 
 /* Append a right FPDU. */
-void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
+void kt_fpdu(struct kt_bytes *o, const u8 *hdr, u32 hdr_len, const u8 *body,
 	     u32 len)
 {
 	static const u8 zero[3];
@@ -504,7 +504,7 @@ void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
 
 	WARN_ON(o->len + len + len / 64 + 64 > o->size);
 	put_unaligned_be16(hdr_len + len, head);
-	/* A marker before the first octet says 0, and the FPDU starts behind it. */
+	/* A marker before the first byte says 0, and the FPDU starts behind it. */
 	start = o->len;
 	if (o->markers && !kw_marker_dist(o->len))
 		start += KW_MARKER_LEN;
@@ -526,7 +526,7 @@ void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
 	kt_put(o, field, sizeof(field), start, &unused);
 }
 
-void kt_send(struct kt_octets *o, u8 op, u32 msn, u32 mo, bool last,
+void kt_send(struct kt_bytes *o, u8 op, u32 msn, u32 mo, bool last,
 	     const u8 *body, u32 len)
 {
 	u8 hdr[KW_DDP_UNTAGGED_LEN];
@@ -536,7 +536,7 @@ void kt_send(struct kt_octets *o, u8 op, u32 msn, u32 mo, bool last,
 	kt_fpdu(o, hdr, sizeof(hdr), body, len);
 }
 
-void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
+void kt_write(struct kt_bytes *o, u8 op, u32 stag, u64 to, bool last,
 	      const u8 *body, u32 len)
 {
 	u8 hdr[KW_DDP_TAGGED_LEN];

@@ -2,7 +2,7 @@
 /*
  * A stream on a real TCP connection over the loopback interface, for tests:
  * an owner that is not a queue pair but a few tables, and a far end that the
- * test writes octets to and reads octets from.
+ * test writes bytes to and reads bytes from.
  */
 #ifndef KT_LINK_H
 #define KT_LINK_H
@@ -47,7 +47,7 @@ struct kt_wqe_done {
  * @test: the test
  * @s: the stream
  * @peer: the far end's socket
- * @peer_off: octets that it has read as FPDUs, markers included
+ * @peer_off: bytes that it has read as FPDUs, markers included
  * @srcu: the domain that protects @mem
  * @counters: the stream's
  * @ended: the stream's owner was told the end
@@ -57,7 +57,7 @@ struct kt_wqe_done {
  * @why: see @failed
  * @mem: the regions
  * @ext: their extents
- * @octets: their memory
+ * @bytes: their memory
  * @recv: receives posted, @nr_recv of them
  * @recv_sge: their buffers
  * @nr_recv: see @recv
@@ -70,8 +70,8 @@ struct kt_wqe_done {
  * @wdone: results of send queue entries, @nr_wdone of them
  * @nr_wdone: see @wdone
  * @lookups: of regions, that will find them; ever so many at first
- * @nr_lent: entries lent to TCP
- * @nr_back: of which it has let go
+ * @nr_zc_started: entries lent to TCP
+ * @nr_zc_done: of which it has let go
  */
 struct kt_link {
 	struct kunit *test;
@@ -88,7 +88,7 @@ struct kt_link {
 
 	struct kw_mem mem[KT_NR_REGIONS];
 	struct kw_extent ext[KT_NR_REGIONS][2];
-	u8 *octets[KT_NR_REGIONS];
+	u8 *bytes[KT_NR_REGIONS];
 
 	struct kw_recv recv[KT_MAX];
 	struct kiwarp_sge recv_sge[KT_MAX];
@@ -100,7 +100,7 @@ struct kt_link {
 	struct kt_wqe_done wdone[KT_MAX];
 	u32 nr_wdone;
 	u32 lookups;
-	u32 nr_lent, nr_back;
+	u32 nr_zc_started, nr_zc_done;
 };
 
 struct kt_link *kt_link_new(struct kunit *test,
@@ -132,25 +132,25 @@ u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off);
 })
 
 /**
- * struct kt_octets - a stream of FPDUs being written
- * @p: room for @size octets
+ * struct kt_bytes - a stream of FPDUs being written
+ * @p: room for @size bytes
  * @size: see @p
  * @len: written so far
- * @markers: with markers, as from a stream's first octet
+ * @markers: with markers, as from a stream's first byte
  */
-struct kt_octets {
+struct kt_bytes {
 	u8 *p;
 	size_t size;
 	size_t len;
 	bool markers;
 };
 
-struct kt_octets kt_octets_new(struct kunit *test, size_t size);
-void kt_fpdu(struct kt_octets *o, const u8 *hdr, u32 hdr_len, const u8 *body,
+struct kt_bytes kt_bytes_new(struct kunit *test, size_t size);
+void kt_fpdu(struct kt_bytes *o, const u8 *hdr, u32 hdr_len, const u8 *body,
 	     u32 len);
-void kt_send(struct kt_octets *o, u8 op, u32 msn, u32 mo, bool last,
+void kt_send(struct kt_bytes *o, u8 op, u32 msn, u32 mo, bool last,
 	     const u8 *body, u32 len);
-void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
+void kt_write(struct kt_bytes *o, u8 op, u32 stag, u64 to, bool last,
 	      const u8 *body, u32 len);
 
 /**
@@ -158,8 +158,8 @@ void kt_write(struct kt_octets *o, u8 op, u32 stag, u64 to, bool last,
  * @ddp: its DDP header
  * @ulpdu: the ULPDU, which is the test's
  * @body: its payload
- * @len: octets of it
- * @span: octets of the FPDU and of the markers in it
+ * @len: bytes of it
+ * @span: bytes of the FPDU and of the markers in it
  */
 struct kt_segment {
 	struct kw_ddp_hdr ddp;

@@ -54,7 +54,7 @@ static void kt_msn_refused(struct kt_link *l, u16 code, u32 msn)
 static void kt_test_sends_in(struct kunit *test)
 {
 	struct kt_link *l = kt_msn_link(test);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	u32 i;
 
 	for (i = 0; i < KT_MESSAGES; i++) {
@@ -107,7 +107,7 @@ static void kt_test_wrong_send(struct kunit *test)
 {
 	const struct kt_wrong_msn *w = test->param_value;
 	struct kt_link *l = kt_msn_link(test);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	u32 i;
 
 	for (i = 0; i <= w->before; i++)
@@ -120,7 +120,7 @@ static void kt_test_wrong_send(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->nr_done, w->before);
 }
 
-static void kt_read_req(struct kt_octets *o, u32 msn, u32 off)
+static void kt_read_req(struct kt_bytes *o, u32 msn, u32 off)
 {
 	const struct kw_read_req req = {
 		.sink_stag = 0xabcd01,
@@ -138,7 +138,7 @@ static void kt_read_req(struct kt_octets *o, u32 msn, u32 off)
 static void kt_test_reads_in(struct kunit *test)
 {
 	struct kt_link *l = kt_msn_link(test);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kt_segment seg;
 	u32 i;
 
@@ -158,7 +158,7 @@ static void kt_test_wrong_read(struct kunit *test)
 {
 	const struct kt_wrong_msn *w = test->param_value;
 	struct kt_link *l = kt_msn_link(test);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kt_segment seg;
 	u32 i;
 
@@ -221,7 +221,7 @@ static void kt_reads_out(struct kt_link *l)
 /* A Terminate from the far end about a segment of this stream's. */
 static void kt_peer_terminates(struct kt_link *l, u8 op, u32 msn)
 {
-	struct kt_octets o = kt_octets_new(l->test, 4096);
+	struct kt_bytes o = kt_bytes_new(l->test, 4096);
 	u8 hdr[KW_DDP_UNTAGGED_LEN], body[KW_TERM_MAX_LEN];
 	struct kw_term t;
 
@@ -261,7 +261,7 @@ static void kt_test_terminated_read(struct kunit *test)
 {
 	const struct kt_blame *b = test->param_value;
 	struct kt_link *l = kt_msn_link(test);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 
 	kt_reads_out(l);
 	kt_write(&o, KW_RDMAP_READ_RESP, KT_STAG(KT_LOCAL), KT_BASE(KT_LOCAL),

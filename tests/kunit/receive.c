@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The receive state machine, on a real connection: octets that come in any
+ * The receive state machine, on a real connection: bytes that come in any
  * pieces, messages that come in any order, and what is done about wrong ones.
  */
 #include <linux/random.h>
@@ -24,7 +24,7 @@ static const struct kw_stream_params kt_initiator = {
 
 /* A stream of every kind of message, and what must be where afterwards. */
 struct kt_dialogue {
-	struct kt_octets o;
+	struct kt_bytes o;
 	u8 *data;
 };
 
@@ -35,7 +35,7 @@ struct kt_dialogue {
 static struct kt_dialogue kt_dialogue_new(struct kunit *test)
 {
 	const bool *markers = test->param_value;
-	struct kt_dialogue d = { kt_octets_new(test, 32768) };
+	struct kt_dialogue d = { kt_bytes_new(test, 32768) };
 	u64 base = KT_BASE(KT_REMOTE);
 	u32 stag = KT_STAG(KT_REMOTE);
 
@@ -126,7 +126,7 @@ static void kt_test_at_once(struct kunit *test)
 	kt_dialogue_check(l, &d);
 }
 
-static void kt_test_octet_by_octet(struct kunit *test)
+static void kt_test_byte_by_byte(struct kunit *test)
 {
 	struct kt_dialogue d = kt_dialogue_new(test);
 	struct kt_link *l = kt_dialogue_link(test);
@@ -164,7 +164,7 @@ static void kt_test_random_pieces(struct kunit *test)
 /* An FPDU of 64 KiB and a receive buffer that never holds it. */
 static void kt_test_larger_than_the_buffer(struct kunit *test)
 {
-	struct kt_octets o = kt_octets_new(test, 200000);
+	struct kt_bytes o = kt_bytes_new(test, 200000);
 	u32 len = 0xffff - KW_DDP_TAGGED_LEN;
 	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
 	struct kt_link *l;
@@ -191,7 +191,7 @@ static void kt_test_larger_than_the_buffer(struct kunit *test)
 static void kt_test_read_request(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	const struct kw_read_req req = {
 		.sink_stag = 0xabcd01,
 		.sink_to = 0xfffffffffffff000ULL,
@@ -232,7 +232,7 @@ static u64 kt_counted(struct kt_link *l, enum kw_counter c)
 static void kt_test_read_source_goes(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	const struct kw_read_req req = {
 		.sink_stag = 0xabcd01,
 		.sink_to = 0xfffffffffffff000ULL,
@@ -279,7 +279,7 @@ static void kt_test_read_source_goes(struct kunit *test)
 static void kt_test_read_response(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_initiator, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 8192);
+	struct kt_bytes o = kt_bytes_new(test, 8192);
 	const struct kw_wqe read = {
 		.opcode = KIWARP_OP_READ,
 		.num_sge = 1,
@@ -315,7 +315,7 @@ static void kt_test_read_response(struct kunit *test)
 static void kt_test_invalidate(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 
 	kt_post_recv(l, 1, 0, 8);
 	kt_send(&o, KW_RDMAP_SEND_INV, 1, 0, true, "invalid", 8);
@@ -335,9 +335,9 @@ static void kt_test_invalidate(struct kunit *test)
  * @mo: its MO
  * @stag: its STag
  * @off: where in the region that @stag names
- * @len: octets of payload
- * @flip: octet of the FPDU that is changed after the CRC was computed, or 0
- * @set: octet of the FPDU that is changed before, or 0
+ * @len: bytes of payload
+ * @flip: byte of the FPDU that is changed after the CRC was computed, or 0
+ * @set: byte of the FPDU that is changed before, or 0
  * @to: what it becomes
  */
 struct kt_fault {
@@ -406,7 +406,7 @@ static void kt_fault_name(const struct kt_fault *f, char *name)
 
 KUNIT_ARRAY_PARAM(kt_fault, kt_faults, kt_fault_name);
 
-static void kt_fault_fpdu(struct kt_octets *o, const struct kt_fault *f,
+static void kt_fault_fpdu(struct kt_bytes *o, const struct kt_fault *f,
 			  const u8 *body)
 {
 	u8 hdr[KW_DDP_HDR_MAX];
@@ -437,12 +437,12 @@ static void kt_test_fault(struct kunit *test)
 {
 	const struct kt_fault *f = test->param_value;
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kt_segment seg;
 	struct kw_term t;
 	u8 body[64] = {};
 	size_t at;
-	u8 octet;
+	u8 byte;
 
 	/* A Read Request of nothing would be a right one. */
 	body[15] = 1;
@@ -464,7 +464,7 @@ static void kt_test_fault(struct kunit *test)
 	if (t.has_ddp)
 		KUNIT_EXPECT_MEMEQ(test, t.ddp_hdr, o.p + at + KW_MPA_HDR_LEN,
 				   t.ddp_hdr_len);
-	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &octet, 1));
+	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	KUNIT_EXPECT_TRUE(test, l->failed);
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_REMOTE, 0, 0));
 	KUNIT_EXPECT_TRUE(test, kt_untouched(l, KT_READ_ONLY, 0, 0));
@@ -474,7 +474,7 @@ static void kt_test_fault(struct kunit *test)
 static void kt_test_peer_terminates(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_initiator, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kw_term t = {};
 	u8 body[KW_TERM_MAX_LEN];
 
@@ -492,10 +492,10 @@ static void kt_test_peer_terminates(struct kunit *test)
 static void kt_test_end_between_messages(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	u8 octet;
+	u8 byte;
 
 	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
-	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &octet, 1));
+	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
 							       5 * HZ));
 	KUNIT_EXPECT_TRUE(test, l->closing);
@@ -505,7 +505,7 @@ static void kt_test_end_between_messages(struct kunit *test)
 static void kt_test_end_inside_an_fpdu(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 
 	kt_post_recv(l, 1, 0, 4);
 	kt_send(&o, KW_RDMAP_SEND, 1, 0, true, "abc", 4);
@@ -518,7 +518,7 @@ static void kt_test_end_inside_an_fpdu(struct kunit *test)
 static void kt_test_end_inside_a_message(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 
 	kt_post_recv(l, 1, 0, 8);
 	kt_send(&o, KW_RDMAP_SEND, 1, 0, false, "abc", 4);
@@ -531,12 +531,12 @@ static void kt_test_end_inside_a_message(struct kunit *test)
 static void kt_test_close_from_this_side(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_initiator, 0, 0);
-	u8 octet;
+	u8 byte;
 	int idx = srcu_read_lock(&l->srcu);
 
 	kw_stream_close(&l->s);
 	srcu_read_unlock(&l->srcu, idx);
-	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &octet, 1));
+	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
 	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
 	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
@@ -548,7 +548,7 @@ static void kt_test_close_from_this_side(struct kunit *test)
 static void kt_test_rtr_send(struct kunit *test)
 {
 	struct kw_stream_params p = kt_responder;
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kt_link *l;
 
 	p.rtr = KW_RTR_SEND;
@@ -563,7 +563,7 @@ static void kt_test_rtr_send(struct kunit *test)
 
 static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_at_once, kt_markers_gen_params),
-	KUNIT_CASE_PARAM(kt_test_octet_by_octet, kt_markers_gen_params),
+	KUNIT_CASE_PARAM(kt_test_byte_by_byte, kt_markers_gen_params),
 	KUNIT_CASE_PARAM(kt_test_random_pieces, kt_markers_gen_params),
 	KUNIT_CASE(kt_test_larger_than_the_buffer),
 	KUNIT_CASE(kt_test_read_request),

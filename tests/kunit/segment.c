@@ -42,14 +42,14 @@ static const struct kt_sizes kt_all_sizes[] = {
 
 static void kt_sizes_name(const struct kt_sizes *s, char *name)
 {
-	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u octets%s%s", s->mss,
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u bytes%s%s", s->mss,
 		 s->len, s->markers ? ", markers" : "",
 		 s->zcopy ? ", not copied" : "");
 }
 
 KUNIT_ARRAY_PARAM(kt_sizes, kt_all_sizes, kt_sizes_name);
 
-/* The far end's segments are one message, octet by octet. */
+/* The far end's segments are one message, byte by byte. */
 static void kt_expect_message(struct kt_link *l, u8 op, u32 len, u32 msn)
 {
 	struct kunit *test = l->test;
@@ -146,9 +146,9 @@ static void kt_test_message(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, l->wdone[i].index, i);
 		KUNIT_EXPECT_EQ(test, l->wdone[i].status, IB_WC_SUCCESS);
 	}
-	KUNIT_EXPECT_EQ(test, l->nr_lent, size->zcopy && !size->markers ?
+	KUNIT_EXPECT_EQ(test, l->nr_zc_started, size->zcopy && !size->markers ?
 			ARRAY_SIZE(ops) : 0);
-	KUNIT_EXPECT_EQ(test, l->nr_back, l->nr_lent);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_done, l->nr_zc_started);
 }
 
 /* What a region does not cover is not sent: the work request fails. */
@@ -220,7 +220,7 @@ static void kt_test_revoked(struct kunit *test)
 static void kt_test_read_depth(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
-	struct kt_octets o = kt_octets_new(test, 4096);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
 	const struct kw_wqe w = {
 		.opcode = KIWARP_OP_READ,
 		.num_sge = 1,

@@ -145,7 +145,7 @@ static void kt_test_lookup(struct kunit *test)
 	u32 stag = mr->rkey;
 	u32 bit;
 
-	KUNIT_EXPECT_PTR_EQ(test, kt_lookup(d, stag), &kw_mr(mr)->mem);
+	KUNIT_EXPECT_PTR_EQ(test, kt_lookup(d, stag), &to_kw_mr(mr)->mem);
 	for (bit = 1; bit; bit <<= 1)
 		KUNIT_EXPECT_NULL(test, kt_lookup(d, stag ^ bit));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, 0));
@@ -171,7 +171,7 @@ static void kt_test_fast_registration(struct kunit *test)
 			kw_mr_register(mr, &d->pd, key, IB_ACCESS_ON_DEMAND));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
 
-	/* The key octet is the consumer's to change. */
+	/* The key byte is the consumer's to change. */
 	KUNIT_EXPECT_EQ(test, 0,
 			kw_mr_register(mr, &d->pd, key ^ 0x55, KT_RIGHTS));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
@@ -201,13 +201,13 @@ static void kt_test_invalidate(struct kunit *test)
 			kw_mem_invalidate(&d->dev, &d->other_pd, remote->rkey,
 					  true));
 	/* Nobody withdraws what is no fast registration. */
-	kw_mr(remote)->mem.fast = false;
+	to_kw_mr(remote)->mem.fast = false;
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, false));
 	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, remote->rkey));
-	kw_mr(remote)->mem.fast = true;
+	to_kw_mr(remote)->mem.fast = true;
 	/* A peer can not withdraw what it has no right to. */
 	KUNIT_EXPECT_EQ(test, -EPERM,
 			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, true));
@@ -223,17 +223,17 @@ static void kt_test_invalidate(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, all);
 	all->device = &d->dev.ib;
 	all->pd = &d->pd.ib;
-	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &kw_mr(all)->mem);
+	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &to_kw_mr(all)->mem);
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			kw_mem_invalidate(&d->dev, &d->pd, all->lkey, false));
 	kw_dereg_mr(local, NULL);
-	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &kw_mr(all)->mem);
+	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &to_kw_mr(all)->mem);
 	kw_dereg_mr(all, NULL);
 	KUNIT_EXPECT_NULL(test, d->pd.local);
 	kw_dereg_mr(remote, NULL);
 }
 
-/* Each octet of a region is where the pages were mapped, run by run. */
+/* Each byte of a region is where the pages were mapped, run by run. */
 static void kt_test_extents(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
@@ -250,7 +250,7 @@ static void kt_test_extents(struct kunit *test)
 						offsets[i], offsets[i]));
 		KUNIT_ASSERT_EQ(test, 0, kw_mr_register(mr, &d->pd, mr->rkey,
 							KT_RIGHTS));
-		mem = &kw_mr(mr)->mem;
+		mem = &to_kw_mr(mr)->mem;
 		KUNIT_EXPECT_EQ(test, mem->len, 4 * PAGE_SIZE - offsets[i]);
 		for (off = 0; off < mem->len; off++) {
 			u64 at = off + offsets[i];
@@ -259,7 +259,7 @@ static void kt_test_extents(struct kunit *test)
 
 			if (run.va != page + at % PAGE_SIZE || !run.len ||
 			    run.len > mem->len - off) {
-				KUNIT_FAIL(test, "octet %llu of offset %u", off,
+				KUNIT_FAIL(test, "byte %llu of offset %u", off,
 					   offsets[i]);
 				break;
 			}
@@ -330,18 +330,18 @@ static void kt_test_user_memory(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	mr->device = &d->dev.ib;
 	mr->pd = &d->pd.ib;
-	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.base, 0xabc000);
-	KUNIT_EXPECT_EQ(test, kw_mr(mr)->mem.len, len);
+	KUNIT_EXPECT_EQ(test, to_kw_mr(mr)->mem.base, 0xabc000);
+	KUNIT_EXPECT_EQ(test, to_kw_mr(mr)->mem.len, len);
 	for (off = 0; off < len; off++)
-		*kw_mem_at(&kw_mr(mr)->mem, off, &last).va = off % 241;
+		*kw_mem_at(&to_kw_mr(mr)->mem, off, &last).va = off % 241;
 	for (off = 0; off < 5 * PAGE_SIZE; off++) {
 		u64 at = start + off;
 		bool in = at >= from && at < from + len;
-		u8 octet;
+		u8 byte;
 
-		if (get_user(octet, (u8 __user *)at) ||
-		    octet != (in ? (at - from) % 241 : 0)) {
-			KUNIT_FAIL(test, "octet %llu", off);
+		if (get_user(byte, (u8 __user *)at) ||
+		    byte != (in ? (at - from) % 241 : 0)) {
+			KUNIT_FAIL(test, "byte %llu", off);
 			break;
 		}
 	}

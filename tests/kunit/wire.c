@@ -23,23 +23,23 @@ static u32 kt_crc_by_bits(const u8 *p, size_t n)
 	return crc;
 }
 
-#define KT_CRC_OCTETS	4200
+#define KT_CRC_BYTES	4200
 
 static void kt_test_crc_vectors(struct kunit *test)
 {
-	u8 octets[32];
+	u8 bytes[32];
 	u8 field[KW_MPA_CRC_LEN];
 	int i;
 
 	/* RFC 3720 appendix B.4 */
-	memset(octets, 0, sizeof(octets));
-	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, octets, 32), 0x8a9136aa);
-	memset(octets, 0xff, sizeof(octets));
-	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, octets, 32), 0x62a8ab43);
+	memset(bytes, 0, sizeof(bytes));
+	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, bytes, 32), 0x8a9136aa);
+	memset(bytes, 0xff, sizeof(bytes));
+	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, bytes, 32), 0x62a8ab43);
 	for (i = 0; i < 32; i++)
-		octets[i] = i;
-	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, octets, 32), 0x46dd794e);
-	kw_crc_put(field, kw_crc32c(KW_CRC_SEED, octets, 32));
+		bytes[i] = i;
+	KUNIT_EXPECT_EQ(test, ~kw_crc32c(KW_CRC_SEED, bytes, 32), 0x46dd794e);
+	kw_crc_put(field, kw_crc32c(KW_CRC_SEED, bytes, 32));
 	KUNIT_EXPECT_MEMEQ(test, field, "\x4e\x79\xdd\x46", 4);
 	KUNIT_EXPECT_EQ(test, ~kw_crc_get(field), 0x46dd794e);
 }
@@ -47,35 +47,35 @@ static void kt_test_crc_vectors(struct kunit *test)
 /* Short and long runs take different ways through the kernel. */
 static void kt_test_crc_lengths(struct kunit *test)
 {
-	u8 *octets = kunit_kmalloc(test, KT_CRC_OCTETS + 8, GFP_KERNEL);
+	u8 *bytes = kunit_kmalloc(test, KT_CRC_BYTES + 8, GFP_KERNEL);
 	u32 len, off;
 
-	KUNIT_ASSERT_NOT_NULL(test, octets);
-	kt_pattern(octets, KT_CRC_OCTETS + 8, 5);
-	for (len = 0; len < KT_CRC_OCTETS; len += len < 1100 ? 1 : 61) {
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	kt_pattern(bytes, KT_CRC_BYTES + 8, 5);
+	for (len = 0; len < KT_CRC_BYTES; len += len < 1100 ? 1 : 61) {
 		off = len % 8;
-		if (kw_crc32c(KW_CRC_SEED, octets + off, len) !=
-		    kt_crc_by_bits(octets + off, len))
-			KUNIT_FAIL(test, "%u octets at offset %u", len, off);
+		if (kw_crc32c(KW_CRC_SEED, bytes + off, len) !=
+		    kt_crc_by_bits(bytes + off, len))
+			KUNIT_FAIL(test, "%u bytes at offset %u", len, off);
 	}
 }
 
 static void kt_test_crc_in_parts(struct kunit *test)
 {
-	u8 *octets = kunit_kmalloc(test, KT_CRC_OCTETS, GFP_KERNEL);
+	u8 *bytes = kunit_kmalloc(test, KT_CRC_BYTES, GFP_KERNEL);
 	u32 whole, cut, crc;
 
-	KUNIT_ASSERT_NOT_NULL(test, octets);
-	kt_pattern(octets, KT_CRC_OCTETS, 99);
-	whole = kw_crc32c(KW_CRC_SEED, octets, KT_CRC_OCTETS);
-	for (cut = 0; cut <= KT_CRC_OCTETS; cut += 7) {
-		crc = kw_crc32c(KW_CRC_SEED, octets, cut);
-		crc = kw_crc32c(crc, octets + cut, KT_CRC_OCTETS - cut);
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	kt_pattern(bytes, KT_CRC_BYTES, 99);
+	whole = kw_crc32c(KW_CRC_SEED, bytes, KT_CRC_BYTES);
+	for (cut = 0; cut <= KT_CRC_BYTES; cut += 7) {
+		crc = kw_crc32c(KW_CRC_SEED, bytes, cut);
+		crc = kw_crc32c(crc, bytes + cut, KT_CRC_BYTES - cut);
 		KUNIT_EXPECT_EQ(test, crc, whole);
 	}
 }
 
-/* The FPDUs of the specification digest: marked streams, octet for octet. */
+/* The FPDUs of the specification digest: marked streams, byte for byte. */
 static void kt_test_fpdu_vectors(struct kunit *test)
 {
 	static const u8 first[] = {
@@ -88,7 +88,7 @@ static void kt_test_fpdu_vectors(struct kunit *test)
 		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
 		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x14,
 	};
-	struct kt_octets o = kt_octets_new(test, 1024);
+	struct kt_bytes o = kt_bytes_new(test, 1024);
 	u8 hdr[KW_DDP_UNTAGGED_LEN], body[24] = {};
 
 	/* They were made when neither DDP nor RDMAP had a version. */
@@ -178,7 +178,7 @@ static void kt_test_sizes(struct kunit *test)
 				left -= n;
 			}
 			if (markers != kw_markers_in(off, len))
-				KUNIT_FAIL(test, "%u octets at %u", len, off);
+				KUNIT_FAIL(test, "%u bytes at %u", len, off);
 		}
 	}
 }

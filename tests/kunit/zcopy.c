@@ -31,7 +31,7 @@ static void kt_post_send(struct kt_link *l, u32 off, u32 len)
 	kt_post(l, &w);
 }
 
-/* Octets of one message, FPDU by FPDU, all as they are in the region. */
+/* Bytes of one message, FPDU by FPDU, all as they are in the region. */
 static void kt_expect_send(struct kt_link *l, u32 from, u32 len)
 {
 	struct kunit *test = l->test;
@@ -63,14 +63,14 @@ static void kt_test_done_when_acked(struct kunit *test)
 	kt_post_send(l, 0, KT_LONG);
 	kt_post_send(l, 5, 100);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
-	KUNIT_EXPECT_EQ(test, l->nr_lent, 1);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_started, 1);
 	/* The far end's buffer is full long before. */
 	msleep(50);
-	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_back), 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_zc_done), 0);
 	kt_expect_send(l, 0, KT_LONG);
 	kt_expect_send(l, 5, 100);
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_wdone) == 2));
-	KUNIT_EXPECT_EQ(test, l->nr_back, 1);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_done, 1);
 	KUNIT_EXPECT_EQ(test, l->wdone[1].status, IB_WC_SUCCESS);
 	KUNIT_EXPECT_GT(test, kt_not_copied(l), (s64)KT_LONG / 2);
 	KUNIT_EXPECT_FALSE(test, l->failed);
@@ -83,11 +83,11 @@ static void kt_test_threshold(struct kunit *test)
 
 	kt_post_send(l, 0, 4095);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
-	KUNIT_EXPECT_EQ(test, l->nr_lent, 0);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_started, 0);
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
 	kt_post_send(l, 0, 4096);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
-	KUNIT_EXPECT_EQ(test, l->nr_lent, 1);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_started, 1);
 	kt_expect_send(l, 0, 4095);
 	kt_expect_send(l, 0, 4096);
 }
@@ -101,7 +101,7 @@ static void kt_test_abort(struct kunit *test)
 	kt_post_send(l, 0, KT_LONG);
 	kt_post_send(l, 0, KT_LONG);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
-	KUNIT_EXPECT_GE(test, l->nr_lent, 1);
+	KUNIT_EXPECT_GE(test, l->nr_zc_started, 1);
 	kw_stream_abort(&l->s);
 	KUNIT_EXPECT_NE(test, 0UL,
 			wait_for_completion_timeout(&l->ended, 10 * HZ));
@@ -125,7 +125,7 @@ static void kt_test_close_and_abort(struct kunit *test)
 	kt_expect_send(l, 0, 100000);
 	KUNIT_EXPECT_NE(test, 0UL,
 			wait_for_completion_timeout(&l->ended, 10 * HZ));
-	KUNIT_EXPECT_EQ(test, l->nr_back, 1);
+	KUNIT_EXPECT_EQ(test, l->nr_zc_done, 1);
 	KUNIT_EXPECT_EQ(test, l->wdone[0].status, IB_WC_SUCCESS);
 	KUNIT_EXPECT_FALSE(test, l->failed);
 }
@@ -141,11 +141,11 @@ static void kt_test_error(struct kunit *test)
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
 	kt_peer_write(l, nonsense, sizeof(nonsense));
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
-	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_back), 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->nr_zc_done), 0);
 	do {
 		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
 	} while (seg.ddp.qn != KW_QN_TERMINATE);
-	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_back) == 1));
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->nr_zc_done) == 1));
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
 }
 

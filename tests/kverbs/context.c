@@ -241,7 +241,7 @@ static void kt_scene_facts(struct kt_scene *s, enum kt_context c, u32 seed)
 	kt_fact(kt_mr_holds(s->m, 0, KT_LEN, seed) &&
 		kt_holds(s->dst, 0, KT_LEN, seed) &&
 		kt_holds(s->back, 0, KT_LEN, seed),
-		"posted by %s, each octet", where);
+		"posted by %s, each byte", where);
 	kt_in_context(c, kt_inv_at_b, s);
 	if (kt_equal(s->rv, 0, "LOCAL_INV posted by %s", where))
 		kt_completes(&l->b, s->inv, IB_WC_SUCCESS, "LOCAL_INV");

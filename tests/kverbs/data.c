@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Moving octets: Sends, Writes and Reads of all shapes, each octet compared.
+ * Moving bytes: Sends, Writes and Reads of all shapes, each byte compared.
  */
 #include <linux/kernel.h>
 #include <linux/scatterlist.h>
@@ -31,7 +31,7 @@ static bool kt_send(struct kt_end *from, struct ib_sge *sge, int n,
 	       kt_equal(kt_post(from, &wr), 0, "Send posted") &&
 	       kt_completes(to, recv, IB_WC_SUCCESS, "receive") &&
 	       kt_completes(from, send, IB_WC_SUCCESS, "Send") &&
-	       kt_equal(recv->wc.byte_len, len, "octets received") &&
+	       kt_equal(recv->wc.byte_len, len, "bytes received") &&
 	       kt_equal(recv->wc.opcode, IB_WC_RECV, "opcode of the receive") &&
 	       kt_equal(send->wc.opcode, IB_WC_SEND, "opcode of the Send") &&
 	       kt_fact(recv->wc.qp == to->qp && send->wc.qp == from->qp,
@@ -48,7 +48,7 @@ static void kt_send_len(struct kt_end *from, struct kt_end *to, u32 len)
 	kt_fill(src->p, len, len);
 	if (kt_send(from, &sge, 1, to, &rsge, 1, len))
 		kt_fact(kt_holds(dst, 0, len, len),
-			"Send of %u octets from %s, each octet", len,
+			"Send of %u bytes from %s, each byte", len,
 			from->name);
 }
 
@@ -90,10 +90,10 @@ static void kt_rdma_len(struct kt_end *from, struct kt_end *to, u32 len)
 	    kt_completes(from, read, IB_WC_SUCCESS, "Read") &&
 	    kt_equal(write->wc.opcode, IB_WC_RDMA_WRITE, "its opcode") &&
 	    kt_equal(read->wc.opcode, IB_WC_RDMA_READ, "its opcode") &&
-	    kt_equal(read->wc.byte_len, len, "octets read"))
+	    kt_equal(read->wc.byte_len, len, "bytes read"))
 		kt_fact(kt_holds(far, 1, len, len + 7) &&
 			kt_holds(dst, 1, len, len + 7),
-			"Write and Read of %u octets from %s, each octet", len,
+			"Write and Read of %u bytes from %s, each byte", len,
 			from->name);
 }
 
@@ -143,7 +143,7 @@ static void kt_lists_of(struct kt_link *l, int n)
 	kt_pieces(&l->b, dst, rsge, KT_SGES);
 	if (kt_send(&l->a, sge, n, &l->b, rsge, KT_SGES, len))
 		kt_fact(kt_holds(dst, 0, len, n),
-			"Send of %d SGEs into %d, each octet", n, KT_SGES);
+			"Send of %d SGEs into %d, each byte", n, KT_SGES);
 
 	wr = kt_wr(IB_WR_RDMA_WRITE, o, sge, n);
 	wr.remote_addr = fsge.addr;
@@ -152,7 +152,7 @@ static void kt_lists_of(struct kt_link *l, int n)
 	    kt_completes(&l->a, o, IB_WC_SUCCESS, "Write") &&
 	    kt_send(&l->a, NULL, 0, &l->b, NULL, 0, 0))
 		kt_fact(kt_holds(far, 0, len, n),
-			"Write of %d SGEs, each octet", n);
+			"Write of %d SGEs, each byte", n);
 }
 
 static void kt_lists(void)
@@ -170,7 +170,7 @@ static void kt_lists(void)
 	kt_close(l);
 }
 
-/* Inline octets are taken when the work is posted, and need no lkey. */
+/* Inline bytes are taken when the work is posted, and need no lkey. */
 static void kt_inline_len(struct kt_link *l, u32 len)
 {
 	struct kt_buf *src = kt_buf(l, len);
@@ -192,7 +192,7 @@ static void kt_inline_len(struct kt_link *l, u32 len)
 	if (kt_completes(&l->b, recv, IB_WC_SUCCESS, "receive") &&
 	    kt_completes(&l->a, send, IB_WC_SUCCESS, "inline Send"))
 		kt_fact(kt_holds(dst, 0, len, len) && recv->wc.byte_len == len,
-			"inline Send of %u octets, each octet", len);
+			"inline Send of %u bytes, each byte", len);
 }
 
 static void kt_inlines(void)
@@ -210,7 +210,7 @@ static void kt_inlines(void)
 	sge = kt_sge(&l->a, kt_buf(l, 257), 0, 257);
 	wr = kt_wr(IB_WR_SEND, kt_op(l), &sge, 1);
 	wr.wr.send_flags |= IB_SEND_INLINE;
-	kt_equal(kt_post(&l->a, &wr), -EINVAL, "257 octets inline are refused");
+	kt_equal(kt_post(&l->a, &wr), -EINVAL, "257 bytes inline are refused");
 	sge.length = 8;
 	wr.wr.opcode = IB_WR_RDMA_READ;
 	kt_equal(kt_post(&l->a, &wr), -EINVAL, "an inline Read is refused");

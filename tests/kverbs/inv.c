@@ -12,7 +12,7 @@
 
 static const struct kt_opts kt_usual;
 
-/* A Send with Invalidate of @buf's octets; the operation is not yet judged. */
+/* A Send with Invalidate of @buf's bytes; the operation is not yet judged. */
 static struct kt_op *kt_send_inv(struct kt_end *from, struct kt_buf *buf,
 				 u32 stag, int flags)
 {
@@ -43,9 +43,9 @@ static bool kt_withdraws(struct kt_end *from, struct kt_end *to,
 			"flags of the receive") &&
 	       kt_equal(recv->wc.ex.invalidate_rkey, m->mr->rkey,
 			"what was invalidated") &&
-	       kt_equal(recv->wc.byte_len, len, "octets received") &&
+	       kt_equal(recv->wc.byte_len, len, "bytes received") &&
 	       kt_equal(send->wc.opcode, IB_WC_SEND, "opcode of the Send") &&
-	       kt_fact(kt_holds(dst, 0, len, 30), "each octet");
+	       kt_fact(kt_holds(dst, 0, len, 30), "each byte");
 }
 
 /* A Read by the other end of a region that is not valid any more. */
@@ -231,7 +231,7 @@ static void kt_remote_other_pd(void)
 	kt_equal(kt_post(&other->a, &wr), 0, "Read posted");
 	if (kt_completes(&other->a, o, IB_WC_SUCCESS,
 			 "Read by the region's own connection"))
-		kt_fact(kt_holds(buf, 0, 100, 2), "each octet");
+		kt_fact(kt_holds(buf, 0, 100, 2), "each byte");
 out:
 	kt_close(other);
 	kt_close(l);
@@ -267,13 +267,13 @@ static void kt_read_inv_facts(struct kt_link *l, struct kt_mr *src,
 	if (!kt_completes(&l->a, o, IB_WC_SUCCESS, "Read with Invalidate"))
 		return;
 	kt_equal(o->wc.opcode, IB_WC_RDMA_READ, "its opcode");
-	kt_equal(o->wc.byte_len, 9000, "octets read");
+	kt_equal(o->wc.byte_len, 9000, "bytes read");
 	kt_fact(kt_mr_holds(sink, 0, 8, 0) &&
 		kt_mr_holds(sink, 9008, 3 * PAGE_SIZE, 0) &&
 		kt_is_filled(page_address(sink->page[0]) + 8, 4088, 70) &&
 		kt_is_filled(page_address(sink->page[1]), 4096, 70 + 4088) &&
 		kt_is_filled(page_address(sink->page[2]), 816, 70 + 8184),
-		"each octet, and nothing around them");
+		"each byte, and nothing around them");
 }
 
 static void kt_reads_inv(void)

@@ -49,7 +49,7 @@ extern const struct kt_case kt_refuse_cases[];
  * @send_wr: depth of the send queues
  * @recv_wr: depth of the receive queues
  * @sge: SGEs of a work request
- * @inl: octets of inline data
+ * @inl: bytes of inline data
  * @pd_flags: enum ib_pd_flags
  * @sig_all: each work request is signalled
  */
@@ -142,8 +142,8 @@ struct kt_op {
 /**
  * struct kt_buf - memory with guards on both sides
  * @list: in kt_link.bufs
- * @p: first octet
- * @len: octets
+ * @p: first byte
+ * @len: bytes
  * @whole: the allocation
  */
 struct kt_buf {

@@ -14,7 +14,7 @@
 
 static const struct kt_opts kt_usual;
 
-/* A Read or Write of @len octets at @off of a region of b's; not yet judged. */
+/* A Read or Write of @len bytes at @off of a region of b's; not yet judged. */
 static struct kt_op *kt_touch(struct kt_link *l, enum ib_wr_opcode op,
 			      struct kt_buf *buf, u64 addr, u32 rkey)
 {
@@ -103,12 +103,12 @@ static void kt_sized(u32 pages)
 	kt_equal(m->mr->length, len, "length of the region");
 	kt_mr_fill(m, 11);
 	if (!kt_read_right(l, m->mr->iova, m->mr->rkey, len, 11,
-			   "each octet read") ||
+			   "each byte read") ||
 	    !kt_write_right(l, m->mr->iova, m->mr->rkey, len, 99) ||
 	    !kt_read_right(l, m->mr->iova + len - 5, m->mr->rkey, 5,
-			   99 + len - 5, "the last octets read again"))
+			   99 + len - 5, "the last bytes read again"))
 		goto out;
-	kt_fact(kt_mr_holds(m, 0, len, 99), "%u pages, each octet written",
+	kt_fact(kt_mr_holds(m, 0, len, 99), "%u pages, each byte written",
 		pages);
 	kt_inv(&l->b, m->mr->rkey);
 out:
@@ -170,10 +170,10 @@ static void kt_offset_facts(struct kt_link *l, struct kt_mr *m)
 		return;
 	kt_mr_fill(m, 3);
 	kt_read_right(l, m->mr->iova, m->mr->rkey, 4 * PAGE_SIZE - 1234,
-		      3 + 1234, "all of it read, each octet");
+		      3 + 1234, "all of it read, each byte");
 	kt_write_right(l, m->mr->iova + 3000, m->mr->rkey, 4000, 77);
 	kt_read_right(l, m->mr->iova + 3000, m->mr->rkey, 4000, 77,
-		      "what was written across pages, each octet");
+		      "what was written across pages, each byte");
 	kt_fact(kt_mr_holds(m, 0, 4234, 3) &&
 		kt_mr_holds(m, 8234, 4 * PAGE_SIZE, 3),
 		"nothing around it changed");
@@ -231,10 +231,10 @@ static void kt_big_page(struct kt_link *l, struct kt_mr *m, struct page *big)
 		return;
 	kt_fill(va, SZ_128K, 21);
 	kt_read_right(l, m->mr->iova, m->mr->rkey, SZ_128K - 300, 321,
-		      "pages of 64 KiB read, each octet");
+		      "pages of 64 KiB read, each byte");
 	kt_write_right(l, m->mr->iova + SZ_64K, m->mr->rkey, 2000, 4);
 	kt_read_right(l, m->mr->iova + SZ_64K, m->mr->rkey, 2000, 4,
-		      "written and read again, each octet");
+		      "written and read again, each byte");
 	kt_fact(kt_is_filled(va, SZ_64K + 300, 21) &&
 		kt_is_filled(va + SZ_64K + 2300, SZ_64K - 2300,
 			     21 + SZ_64K + 2300),
@@ -283,7 +283,7 @@ static void kt_key_facts(struct kt_link *l, struct kt_mr *m)
 		if (!kt_reg(&l->b, m, KT_RW))
 			return;
 		kt_read_right(l, m->mr->iova, m->mr->rkey, 5000, i,
-			      "read with the new key, each octet");
+			      "read with the new key, each byte");
 	}
 	kt_read_refused(l, m->mr->iova, old, 10, KW_TERM_RDMAP_INV_STAG,
 			"Read with the key before");
@@ -304,7 +304,7 @@ static void kt_again_facts(struct kt_link *l, struct kt_mr *m)
 		if (!kt_reg(&l->b, m, KT_RW))
 			return;
 		kt_read_right(l, m->mr->iova + i, m->mr->rkey, 9000, i + i + 40,
-			      "read, each octet");
+			      "read, each byte");
 		if (!kt_inv(&l->b, m->mr->rkey))
 			return;
 	}
@@ -326,7 +326,7 @@ static void kt_map_early_facts(struct kt_link *l, struct kt_mr *m)
 	kt_equal(ib_map_mr_sg(m->mr, m->sg + 2, 1, NULL, PAGE_SIZE), 1,
 		 "another page mapped");
 	kt_read_right(l, (uintptr_t)page_address(m->page[0]), m->mr->rkey,
-		      4 * PAGE_SIZE, 8, "the four pages read, each octet");
+		      4 * PAGE_SIZE, 8, "the four pages read, each byte");
 }
 
 static void kt_map_early(void)
@@ -555,7 +555,7 @@ static void kt_local_use(void)
 	kt_equal(kt_post(&l->a, &wr), 0, "Send posted");
 	if (kt_completes(&l->a, o, IB_WC_SUCCESS, "Send") &&
 	    kt_completes(&l->b, r, IB_WC_SUCCESS, "receive"))
-		kt_fact(kt_mr_holds(n, 100, 9100, 60), "each octet");
+		kt_fact(kt_mr_holds(n, 100, 9100, 60), "each byte");
 out:
 	kt_close(l);
 }

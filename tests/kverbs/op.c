@@ -9,7 +9,7 @@
 
 #include "ktest.h"
 
-#define KT_GUARD_OCTET	0xa5
+#define KT_GUARD_BYTE	0xa5
 
 static atomic_t kt_order;
 
@@ -98,7 +98,7 @@ bool kt_completes(struct kt_end *e, struct kt_op *op, enum ib_wc_status want,
 /**
  * kt_buf() - memory with guards
  * @l: link to which it belongs
- * @len: octets
+ * @len: bytes
  *
  * Context: process.
  * Return: the memory; freed with the link.
@@ -108,46 +108,46 @@ struct kt_buf *kt_buf(struct kt_link *l, u32 len)
 	struct kt_buf *b = kzalloc(sizeof(*b), GFP_KERNEL | __GFP_NOFAIL);
 
 	b->whole = kvmalloc(len + 2 * KT_GUARD, GFP_KERNEL | __GFP_NOFAIL);
-	memset(b->whole, KT_GUARD_OCTET, len + 2 * KT_GUARD);
+	memset(b->whole, KT_GUARD_BYTE, len + 2 * KT_GUARD);
 	b->p = b->whole + KT_GUARD;
 	b->len = len;
 	list_add(&b->list, &l->bufs);
 	return b;
 }
 
-static u8 kt_octet(u32 seed, u32 i)
+static u8 kt_byte(u32 seed, u32 i)
 {
 	return (seed + i) * 2654435761U >> 23;
 }
 
 /**
  * kt_fill() - write a pattern
- * @p: first octet
- * @len: octets
- * @seed: of the pattern; the octet at i of one is that at 0 of seed + i
+ * @p: first byte
+ * @len: bytes
+ * @seed: of the pattern; the byte at i of one is that at 0 of seed + i
  */
 void kt_fill(u8 *p, u32 len, u32 seed)
 {
 	u32 i;
 
 	for (i = 0; i < len; i++)
-		p[i] = kt_octet(seed, i);
+		p[i] = kt_byte(seed, i);
 }
 
 /**
  * kt_is_filled() - compare memory with a pattern
- * @p: first octet
- * @len: octets
+ * @p: first byte
+ * @len: bytes
  * @seed: of the pattern
  *
- * Return: whether each octet is right.
+ * Return: whether each byte is right.
  */
 bool kt_is_filled(const u8 *p, u32 len, u32 seed)
 {
 	u32 i;
 
 	for (i = 0; i < len; i++) {
-		if (p[i] != kt_octet(seed, i))
+		if (p[i] != kt_byte(seed, i))
 			return false;
 	}
 	return true;
@@ -157,7 +157,7 @@ bool kt_is_filled(const u8 *p, u32 len, u32 seed)
  * kt_holds() - compare a buffer with what it should hold, and nothing else
  * @b: the buffer, from kt_buf()
  * @off: where the pattern begins
- * @len: octets of the pattern
+ * @len: bytes of the pattern
  * @seed: of the pattern
  *
  * Return: whether the pattern is there and all around it is untouched.
@@ -167,8 +167,8 @@ bool kt_holds(const struct kt_buf *b, u32 off, u32 len, u32 seed)
 	u8 *end = b->p + off + len;
 
 	return kt_is_filled(b->p + off, len, seed) &&
-	       !memchr_inv(b->whole, KT_GUARD_OCTET, KT_GUARD + off) &&
-	       !memchr_inv(end, KT_GUARD_OCTET,
+	       !memchr_inv(b->whole, KT_GUARD_BYTE, KT_GUARD + off) &&
+	       !memchr_inv(end, KT_GUARD_BYTE,
 			   b->len - off - len + KT_GUARD);
 }
 
@@ -177,7 +177,7 @@ bool kt_holds(const struct kt_buf *b, u32 off, u32 len, u32 seed)
  * @e: end at which it is to be used
  * @b: the buffer
  * @off: where the part begins
- * @len: octets
+ * @len: bytes
  *
  * Return: the SGE, with the protection domain's local_dma_lkey.
  */

@@ -189,11 +189,11 @@ void kt_mr_fill(struct kt_mr *m, u32 seed)
 /**
  * kt_mr_holds() - compare a region's pages with a pattern
  * @m: region
- * @from: first octet
+ * @from: first byte
  * @to: after the last
  * @seed: what kt_mr_fill() was or would have been given
  *
- * Return: whether each octet is right.
+ * Return: whether each byte is right.
  */
 bool kt_mr_holds(struct kt_mr *m, u32 from, u32 to, u32 seed)
 {

@@ -6,21 +6,21 @@
 #include <set>
 #include <utility>
 
-#include "octets.h"
+#include "bytes.h"
 #include "wire/check.h"
 #include "wire/term.h"
 
 namespace kiwarp::test {
 namespace {
 
-Octets tagged(bool last, u8 ctrl, u32 stag, u64 to) {
+Bytes tagged(bool last, u8 ctrl, u32 stag, u64 to) {
   return built(KW_DDP_TAGGED_LEN, [&](u8* p) {
     kw_ddp_put_tagged(p, last, ctrl, stag, to);
     return size_t{KW_DDP_TAGGED_LEN};
   });
 }
 
-Octets untagged(bool last, u8 ctrl, u32 ulp, u32 qn, u32 msn, u32 mo) {
+Bytes untagged(bool last, u8 ctrl, u32 ulp, u32 qn, u32 msn, u32 mo) {
   return built(KW_DDP_UNTAGGED_LEN, [&](u8* p) {
     kw_ddp_put_untagged(p, last, ctrl, ulp, qn, msn, mo);
     return size_t{KW_DDP_UNTAGGED_LEN};
@@ -28,8 +28,8 @@ Octets untagged(bool last, u8 ctrl, u32 ulp, u32 qn, u32 msn, u32 mo) {
 }
 
 TEST(Ddp, HeaderLengthComesFromTheTaggedBitAlone) {
-  for (unsigned octet = 0; octet < 256; octet++) {
-    EXPECT_EQ(kw_ddp_hdr_len(static_cast<u8>(octet)), octet >= 0x80 ? 14U : 18U) << octet;
+  for (unsigned byte = 0; byte < 256; byte++) {
+    EXPECT_EQ(kw_ddp_hdr_len(static_cast<u8>(byte)), byte >= 0x80 ? 14U : 18U) << byte;
   }
 }
 
@@ -47,9 +47,9 @@ TEST(Ddp, WritesUntagged) {
 }
 
 TEST(Ddp, ReadsTagged) {
-  const Octets octets = hex("c1 40 a1a2a3a4 b1b2b3b4b5b6b7b8");
+  const Bytes bytes = hex("c1 40 a1a2a3a4 b1b2b3b4b5b6b7b8");
   kw_ddp_hdr h{};
-  kw_ddp_parse(octets.data(), &h);
+  kw_ddp_parse(bytes.data(), &h);
   EXPECT_TRUE(h.tagged);
   EXPECT_TRUE(h.last);
   EXPECT_EQ(h.dv, KW_DDP_VERSION);
@@ -59,9 +59,9 @@ TEST(Ddp, ReadsTagged) {
 }
 
 TEST(Ddp, ReadsUntagged) {
-  const Octets octets = hex("01 46 a1a2a3a4 00000002 d1d2d3d4 e1e2e3e4");
+  const Bytes bytes = hex("01 46 a1a2a3a4 00000002 d1d2d3d4 e1e2e3e4");
   kw_ddp_hdr h{};
-  kw_ddp_parse(octets.data(), &h);
+  kw_ddp_parse(bytes.data(), &h);
   EXPECT_FALSE(h.tagged);
   EXPECT_FALSE(h.last);
   EXPECT_EQ(h.dv, KW_DDP_VERSION);
@@ -72,15 +72,15 @@ TEST(Ddp, ReadsUntagged) {
   EXPECT_EQ(h.mo, 0xe1e2e3e4U);
 }
 
-TEST(Ddp, ControlOctetIsReadBitByBit) {
-  for (unsigned octet = 0; octet < 256; octet++) {
-    Octets header(KW_DDP_HDR_MAX);
-    header[0] = static_cast<u8>(octet);
+TEST(Ddp, ControlByteIsReadBitByBit) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    Bytes header(KW_DDP_HDR_MAX);
+    header[0] = static_cast<u8>(byte);
     kw_ddp_hdr h{};
     kw_ddp_parse(header.data(), &h);
-    EXPECT_EQ(h.tagged, (octet & 0x80) != 0) << octet;
-    EXPECT_EQ(h.last, (octet & 0x40) != 0) << octet;
-    EXPECT_EQ(h.dv, octet & 3) << octet;
+    EXPECT_EQ(h.tagged, (byte & 0x80) != 0) << byte;
+    EXPECT_EQ(h.last, (byte & 0x40) != 0) << byte;
+    EXPECT_EQ(h.dv, byte & 3) << byte;
   }
 }
 
@@ -131,7 +131,7 @@ TEST(DdpCheck, TheVersionComesBeforeTheQueue) {
   EXPECT_EQ(checkHeader(false, 2, 77), KW_TERM_DDP_UNTAGGED_VERSION);
 }
 
-// A message on its way into a buffer of room octets.
+// A message on its way into a buffer of room bytes.
 class Message {
  public:
   explicit Message(u32 room) : room_(room) {}
@@ -164,7 +164,7 @@ TEST(DdpCheck, AMessageMayBeShorterThanItsBuffer) {
   EXPECT_EQ(Message(0).last(0, 0), 0);
 }
 
-TEST(DdpCheck, TooLongByOneOctet) {
+TEST(DdpCheck, TooLongByOneByte) {
   EXPECT_EQ(Message(100).last(0, 101), KW_TERM_DDP_UNTAGGED_TOO_LONG);
   EXPECT_EQ(Message(0).last(0, 1), KW_TERM_DDP_UNTAGGED_TOO_LONG);
   Message m(100);
@@ -186,7 +186,7 @@ TEST(DdpCheck, AnEmptySegmentMayBeAnywhere) {
   EXPECT_EQ(m.last(101, 0), KW_TERM_DDP_UNTAGGED_INV_MO);
 }
 
-// Three parts of 10 octets, in each order in which the last can be the last.
+// Three parts of 10 bytes, in each order in which the last can be the last.
 TEST(DdpCheck, SegmentsMayComeInAnyOrder) {
   for (const auto& order : {std::array<u32, 3>{0, 10, 20},
                             {0, 20, 10},
@@ -220,7 +220,7 @@ TEST(DdpCheck, TheLastSegmentHasTheHighestOffset) {
   EXPECT_EQ(m.last(10, 10), KW_TERM_DDP_UNTAGGED_INV_MO);
 }
 
-TEST(DdpCheck, NoOctetComesTwice) {
+TEST(DdpCheck, NoByteComesTwice) {
   const auto between = [](u32 mo, u32 len) {
     Message m(100);
     EXPECT_EQ(m.take(20, 10), 0);
@@ -246,7 +246,7 @@ TEST(DdpCheck, NoOctetComesTwice) {
   }
 }
 
-// The sum of the lengths is right, and octets 10 to 19 never came.
+// The sum of the lengths is right, and bytes 10 to 19 never came.
 TEST(DdpCheck, AnOverlapDoesNotMakeUpForAGap) {
   Message m(100);
   EXPECT_EQ(m.take(0, 10), 0);
@@ -272,7 +272,7 @@ TEST(DdpCheck, AShortMessageIsCheckedAlike) {
   for (u32 round = 0; round < 20000; round++) {
     const u32 room = upTo(KW_DDP_SHORT_MAX);
     Message any(room);
-    u64 octets = 0;
+    u64 bytes = 0;
     u32 end = 0;
     for (u32 segment = 0; segment < 8; segment++) {
       kw_ddp_hdr h = header(false, 1, 0);
@@ -281,7 +281,7 @@ TEST(DdpCheck, AShortMessageIsCheckedAlike) {
       h.last = upTo(3) == 0;
       const u32 len = upTo(15) ? upTo(room / 4 + 1) : upTo(1) ? room - h.mo : ~0U;
       const u16 code = any.take(h.mo, len, h.last);
-      ASSERT_EQ(kw_ddp_take_short(&octets, &h, len, room), code)
+      ASSERT_EQ(kw_ddp_take_short(&bytes, &h, len, room), code)
           << h.mo << ' ' << len << ' ' << room;
       codes.insert(code);
       if (code || h.last) {
@@ -295,18 +295,18 @@ TEST(DdpCheck, AShortMessageIsCheckedAlike) {
   EXPECT_GT(delivered, 1000U);
 }
 
-// Every second octet, then the others: more parts than would be kept of a long message.
-TEST(DdpCheck, AShortMessageMayComeOctetByOctet) {
-  u64 octets = 0;
+// Every second byte, then the others: more parts than would be kept of a long message.
+TEST(DdpCheck, AShortMessageMayComeByteByByte) {
+  u64 bytes = 0;
   kw_ddp_hdr h = header(false, 1, 0);
   for (u32 first : {1U, 0U}) {
     for (h.mo = first; h.mo < KW_DDP_SHORT_MAX - 1; h.mo += 2) {
-      EXPECT_EQ(kw_ddp_take_short(&octets, &h, 1, KW_DDP_SHORT_MAX), 0);
+      EXPECT_EQ(kw_ddp_take_short(&bytes, &h, 1, KW_DDP_SHORT_MAX), 0);
     }
   }
   h.last = true;
   h.mo = KW_DDP_SHORT_MAX - 1;
-  EXPECT_EQ(kw_ddp_take_short(&octets, &h, 1, KW_DDP_SHORT_MAX), 0);
+  EXPECT_EQ(kw_ddp_take_short(&bytes, &h, 1, KW_DDP_SHORT_MAX), 0);
 }
 
 TEST(DdpCheck, MessagesOfTheGreatestLength) {

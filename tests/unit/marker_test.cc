@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include "octets.h"
+#include "bytes.h"
 #include "wire/fpdu.h"
 
 namespace kiwarp::test {
@@ -55,7 +55,7 @@ TEST(Marker, LowTwoBitsAreIgnored) {
   EXPECT_EQ(kw_marker_get(hex("00000003").data()), 0);
 }
 
-// The definition, octet by octet: a marker goes before each octet that would stand at a
+// The definition, byte by byte: a marker goes before each byte that would stand at a
 // multiple of 512.
 u32 countMarkers(u32 off, u32 len) {
   u32 count = 0;

@@ -5,30 +5,30 @@
 
 #include <cstring>
 
-#include "octets.h"
+#include "bytes.h"
 
 namespace kiwarp::test {
 namespace {
 
-const Octets kReqKey = hex("4d504120494420526571204672616d65");
-const Octets kRepKey = hex("4d504120494420526570204672616d65");
-// Fifteen octets: the flags take the sixteenth.
-const Octets kStartKey = hex("4d5041206964656e74206672616d65");
-const Octets kPrivKey = hex("4d504120707269766174652064617461");
+const Bytes kReqKey = hex("4d504120494420526571204672616d65");
+const Bytes kRepKey = hex("4d504120494420526570204672616d65");
+// Fifteen bytes: the flags take the sixteenth.
+const Bytes kStartKey = hex("4d5041206964656e74206672616d65");
+const Bytes kPrivKey = hex("4d504120707269766174652064617461");
 
-int parse(const Octets& octets, unsigned kinds, kw_mpa_frame* out) {
+int parse(const Bytes& bytes, unsigned kinds, kw_mpa_frame* out) {
   // An empty vector has no address, and memcmp wants one.
   static const u8 nothing = 0;
-  return kw_mpa_frame_parse(octets.empty() ? &nothing : octets.data(), octets.size(),
+  return kw_mpa_frame_parse(bytes.empty() ? &nothing : bytes.data(), bytes.size(),
                             static_cast<u8>(kinds), out);
 }
 
-int parse(const Octets& octets, unsigned kinds) {
+int parse(const Bytes& bytes, unsigned kinds) {
   kw_mpa_frame ignored{};
-  return parse(octets, kinds, &ignored);
+  return parse(bytes, kinds, &ignored);
 }
 
-Octets build(const kw_mpa_frame& f) {
+Bytes build(const kw_mpa_frame& f) {
   return built(KW_MPA_FRAME_LEN, [&](u8* p) { return kw_mpa_frame_build(p, &f); });
 }
 
@@ -67,7 +67,7 @@ TEST(MpaFrame, ReadsRequest) {
 
 TEST(MpaFrame, ReadsReply) {
   kw_mpa_frame f{};
-  ASSERT_EQ(parse(kRepKey + hex("20 01 0200") + Octets(512), KW_MPA_REP, &f), 0);
+  ASSERT_EQ(parse(kRepKey + hex("20 01 0200") + Bytes(512), KW_MPA_REP, &f), 0);
   EXPECT_EQ(f.kind, KW_MPA_REP);
   EXPECT_EQ(f.rev, 1);
   EXPECT_FALSE(f.markers);
@@ -100,23 +100,23 @@ TEST(MpaFrame, EveryFlagComesBack) {
   }
 }
 
-TEST(MpaFrame, SaysHowManyOctetsAreMissing) {
-  const Octets whole = kReqKey + hex("40 01 0000");
+TEST(MpaFrame, SaysHowManyBytesAreMissing) {
+  const Bytes whole = kReqKey + hex("40 01 0000");
   for (size_t len = 0; len < whole.size(); len++) {
-    EXPECT_EQ(parse(Octets(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_REQ),
+    EXPECT_EQ(parse(Bytes(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_REQ),
               static_cast<int>(KW_MPA_FRAME_LEN - len));
   }
 }
 
-TEST(MpaFrame, FindsAWrongKeyAtItsFirstWrongOctet) {
+TEST(MpaFrame, FindsAWrongKeyAtItsFirstWrongByte) {
   for (size_t wrong = 0; wrong < KW_MPA_KEY_LEN; wrong++) {
-    Octets octets = kReqKey + hex("40 01 0000");
-    octets[wrong] ^= 0x20;
-    for (size_t len = 0; len <= octets.size(); len++) {
-      const Octets prefix(octets.begin(), octets.begin() + static_cast<long>(len));
+    Bytes bytes = kReqKey + hex("40 01 0000");
+    bytes[wrong] ^= 0x20;
+    for (size_t len = 0; len <= bytes.size(); len++) {
+      const Bytes prefix(bytes.begin(), bytes.begin() + static_cast<long>(len));
       EXPECT_EQ(parse(prefix, KW_MPA_REQ),
                 len > wrong ? KW_MPA_BAD_KEY : static_cast<int>(KW_MPA_FRAME_LEN - len))
-          << "wrong octet " << wrong << " length " << len;
+          << "wrong byte " << wrong << " length " << len;
     }
   }
 }
@@ -124,17 +124,17 @@ TEST(MpaFrame, FindsAWrongKeyAtItsFirstWrongOctet) {
 TEST(MpaFrame, TheOtherKindIsAWrongKey) {
   EXPECT_EQ(parse(kReqKey + hex("40 01 0000"), KW_MPA_REP), KW_MPA_BAD_KEY);
   EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), KW_MPA_REQ), KW_MPA_BAD_KEY);
-  // They part at the tenth octet, the last letter of "Req" and "Rep".
-  EXPECT_EQ(parse(Octets(kReqKey.begin(), kReqKey.begin() + 9), KW_MPA_REP), 11);
-  EXPECT_EQ(parse(Octets(kReqKey.begin(), kReqKey.begin() + 10), KW_MPA_REP), KW_MPA_BAD_KEY);
+  // They part at the tenth byte, the last letter of "Req" and "Rep".
+  EXPECT_EQ(parse(Bytes(kReqKey.begin(), kReqKey.begin() + 9), KW_MPA_REP), 11);
+  EXPECT_EQ(parse(Bytes(kReqKey.begin(), kReqKey.begin() + 10), KW_MPA_REP), KW_MPA_BAD_KEY);
 }
 
 TEST(MpaFrame, UnknownRevision) {
   for (unsigned rev = 0; rev < 256; rev++) {
-    Octets octets = kReqKey + hex("40 00 0000");
-    octets[17] = static_cast<u8>(rev);
+    Bytes bytes = kReqKey + hex("40 00 0000");
+    bytes[17] = static_cast<u8>(rev);
     kw_mpa_frame f{};
-    const int rc = parse(octets, KW_MPA_REQ, &f);
+    const int rc = parse(bytes, KW_MPA_REQ, &f);
     EXPECT_EQ(rc, rev == 1 || rev == 2 ? 0 : KW_MPA_BAD_REV) << rev;
     EXPECT_EQ(f.rev, rev);
   }
@@ -167,7 +167,7 @@ TEST(MpaFrame, ReservedBitsAreNotLookedAt) {
   EXPECT_FALSE(f.enhanced);
 }
 
-Octets buildStart(bool markers, bool crc) {
+Bytes buildStart(bool markers, bool crc) {
   kw_mpa_frame f{};
   f.kind = KW_MPA_START;
   f.markers = markers;
@@ -183,13 +183,13 @@ TEST(MpaStartKey, Writes) {
   EXPECT_EQ(buildStart(true, true), kStartKey + hex("c0"));
 }
 
-TEST(MpaStartKey, EveryFlagOctet) {
+TEST(MpaStartKey, EveryFlagByte) {
   for (unsigned flags = 0; flags < 256; flags++) {
     kw_mpa_frame f{};
-    Octets octets = kStartKey + hex("00");
-    octets[15] = static_cast<u8>(flags);
+    Bytes bytes = kStartKey + hex("00");
+    bytes[15] = static_cast<u8>(flags);
     const unsigned rev = flags & 7;
-    EXPECT_EQ(parse(octets, KW_MPA_START, &f), rev ? KW_MPA_BAD_REV : 0) << flags;
+    EXPECT_EQ(parse(bytes, KW_MPA_START, &f), rev ? KW_MPA_BAD_REV : 0) << flags;
     EXPECT_EQ(f.kind, KW_MPA_START);
     EXPECT_EQ(f.rev, rev);
     EXPECT_EQ(f.markers, (flags & 0x80) != 0);
@@ -200,10 +200,10 @@ TEST(MpaStartKey, EveryFlagOctet) {
   }
 }
 
-TEST(MpaStartKey, SaysHowManyOctetsAreMissing) {
-  const Octets whole = kStartKey + hex("40");
+TEST(MpaStartKey, SaysHowManyBytesAreMissing) {
+  const Bytes whole = kStartKey + hex("40");
   for (size_t len = 0; len < whole.size(); len++) {
-    EXPECT_EQ(parse(Octets(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_START),
+    EXPECT_EQ(parse(Bytes(whole.begin(), whole.begin() + static_cast<long>(len)), KW_MPA_START),
               static_cast<int>(KW_MPA_START_LEN - len));
   }
 }
@@ -238,7 +238,7 @@ constexpr unsigned kListener = KW_MPA_REQ | KW_MPA_START | KW_MPA_PRIV;
 
 TEST(MpaListener, KnowsEachKindByItsKey) {
   const struct {
-    Octets octets;
+    Bytes bytes;
     u8 kind;
     u8 rev;
   } cases[] = {{kReqKey + hex("40 01 0000"), KW_MPA_REQ, 1},
@@ -247,31 +247,31 @@ TEST(MpaListener, KnowsEachKindByItsKey) {
                {kPrivKey + hex("00 00 0000"), KW_MPA_PRIV, 0}};
   for (const auto& c : cases) {
     kw_mpa_frame f{};
-    EXPECT_EQ(parse(c.octets, kListener, &f), 0);
+    EXPECT_EQ(parse(c.bytes, kListener, &f), 0);
     EXPECT_EQ(f.kind, c.kind);
     EXPECT_EQ(f.rev, c.rev);
     // Only what is waited for.
-    EXPECT_EQ(parse(c.octets, kListener & ~c.kind), KW_MPA_BAD_KEY);
+    EXPECT_EQ(parse(c.bytes, kListener & ~c.kind), KW_MPA_BAD_KEY);
   }
   EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), kListener), KW_MPA_BAD_KEY);
 }
 
 TEST(MpaListener, NeverAsksForMoreThanTheShortestFrameThatMayCome) {
-  const Octets start = kStartKey + hex("40");
+  const Bytes start = kStartKey + hex("40");
   for (size_t len = 0; len < start.size(); len++) {
-    const Octets prefix(start.begin(), start.begin() + static_cast<long>(len));
+    const Bytes prefix(start.begin(), start.begin() + static_cast<long>(len));
     EXPECT_EQ(parse(prefix, kListener), static_cast<int>(KW_MPA_START_LEN - len)) << len;
   }
-  const Octets req = kReqKey + hex("40 01 0000");
+  const Bytes req = kReqKey + hex("40 01 0000");
   for (size_t len = 0; len < req.size(); len++) {
-    const Octets prefix(req.begin(), req.begin() + static_cast<long>(len));
+    const Bytes prefix(req.begin(), req.begin() + static_cast<long>(len));
     // "MPA " is common to all.
     const size_t whole = len <= 4 ? KW_MPA_START_LEN : KW_MPA_FRAME_LEN;
     EXPECT_EQ(parse(prefix, kListener), static_cast<int>(whole - len)) << len;
   }
 }
 
-Octets build(const kw_mpa_enh& e) {
+Bytes build(const kw_mpa_enh& e) {
   return built(KW_MPA_ENH_LEN, [&](u8* p) { return kw_mpa_enh_build(p, &e); });
 }
 
@@ -294,7 +294,7 @@ TEST(MpaEnhanced, Writes) {
 
 TEST(MpaEnhanced, EachBitAlone) {
   const struct {
-    const char* octets;
+    const char* bytes;
     bool kw_mpa_enh::*flag;
   } cases[] = {{"80000000", &kw_mpa_enh::p2p},
                {"40000000", &kw_mpa_enh::rtr_send},
@@ -302,12 +302,12 @@ TEST(MpaEnhanced, EachBitAlone) {
                {"00004000", &kw_mpa_enh::rtr_read}};
   for (const auto& c : cases) {
     kw_mpa_enh e{};
-    kw_mpa_enh_parse(hex(c.octets).data(), &e);
-    EXPECT_TRUE(e.*c.flag) << c.octets;
-    EXPECT_EQ(e.p2p + e.rtr_send + e.rtr_write + e.rtr_read, 1) << c.octets;
-    EXPECT_EQ(e.ird, 0) << c.octets;
-    EXPECT_EQ(e.ord, 0) << c.octets;
-    EXPECT_EQ(build(e), hex(c.octets));
+    kw_mpa_enh_parse(hex(c.bytes).data(), &e);
+    EXPECT_TRUE(e.*c.flag) << c.bytes;
+    EXPECT_EQ(e.p2p + e.rtr_send + e.rtr_write + e.rtr_read, 1) << c.bytes;
+    EXPECT_EQ(e.ird, 0) << c.bytes;
+    EXPECT_EQ(e.ord, 0) << c.bytes;
+    EXPECT_EQ(build(e), hex(c.bytes));
   }
 }
 

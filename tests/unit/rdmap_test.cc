@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include "octets.h"
+#include "bytes.h"
 #include "wire/check.h"
 #include "wire/term.h"
 
 namespace kiwarp::test {
 namespace {
 
-TEST(Rdmap, ControlOctet) {
+TEST(Rdmap, ControlByte) {
   EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_WRITE), 0x40);
   EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_SEND), 0x43);
   EXPECT_EQ(KW_RDMAP_CTRL(KW_RDMAP_ATOMIC_RESP), 0x4b);
-  for (unsigned octet = 0; octet < 256; octet++) {
-    EXPECT_EQ(kw_rdmap_op(static_cast<u8>(octet)), octet % 16);
-    EXPECT_EQ(kw_rdmap_rv(static_cast<u8>(octet)), octet / 64);
+  for (unsigned byte = 0; byte < 256; byte++) {
+    EXPECT_EQ(kw_rdmap_op(static_cast<u8>(byte)), byte % 16);
+    EXPECT_EQ(kw_rdmap_rv(static_cast<u8>(byte)), byte / 64);
   }
 }
 
@@ -80,7 +80,7 @@ TEST(RdmapCheck, TheVersionComesBeforeTheOpcode) {
   EXPECT_EQ(checkHeader(false, 0x8f, 0), KW_TERM_RDMAP_VERSION);
 }
 
-const Octets kReadReq = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");
+const Bytes kReadReq = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");
 
 TEST(ReadRequest, Reads) {
   kw_read_req r{};
@@ -101,7 +101,7 @@ TEST(ReadRequest, Writes) {
   EXPECT_EQ(built(KW_READ_REQ_LEN, [&](u8* p) { return kw_read_req_build(p, &r); }), kReadReq);
 }
 
-const Octets kAtomicReq =
+const Bytes kAtomicReq =
     hex("00000002 01020304 a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4c5c6c7c8 d1d2d3d4d5d6d7d8"
         "e1e2e3e4e5e6e7e8 f1f2f3f4f5f6f7f8");
 
@@ -119,11 +119,11 @@ TEST(AtomicRequest, Reads) {
 }
 
 TEST(AtomicRequest, ReservedBitsAreNotLookedAt) {
-  Octets octets = kAtomicReq;
-  octets[0] = octets[1] = octets[2] = 0xff;
-  octets[3] = 0xf0;
+  Bytes bytes = kAtomicReq;
+  bytes[0] = bytes[1] = bytes[2] = 0xff;
+  bytes[3] = 0xf0;
   kw_atomic_req r{};
-  kw_atomic_req_parse(octets.data(), &r);
+  kw_atomic_req_parse(bytes.data(), &r);
   EXPECT_EQ(r.op, KW_ATOMIC_FETCH_ADD);
 }
 
@@ -145,12 +145,12 @@ TEST(AtomicRequest, Writes) {
 }
 
 TEST(AtomicResponse, BothWays) {
-  const Octets octets = hex("01020304 a1a2a3a4a5a6a7a8");
+  const Bytes bytes = hex("01020304 a1a2a3a4a5a6a7a8");
   kw_atomic_resp r{};
-  kw_atomic_resp_parse(octets.data(), &r);
+  kw_atomic_resp_parse(bytes.data(), &r);
   EXPECT_EQ(r.req_id, 0x01020304U);
   EXPECT_EQ(r.orig, 0xa1a2a3a4a5a6a7a8ULL);
-  EXPECT_EQ(built(KW_ATOMIC_RESP_LEN, [&](u8* p) { return kw_atomic_resp_build(p, &r); }), octets);
+  EXPECT_EQ(built(KW_ATOMIC_RESP_LEN, [&](u8* p) { return kw_atomic_resp_build(p, &r); }), bytes);
 }
 
 }  // namespace

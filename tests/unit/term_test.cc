@@ -7,21 +7,21 @@
 #include <map>
 #include <set>
 
-#include "octets.h"
+#include "bytes.h"
 
 namespace kiwarp::test {
 namespace {
 
-const Octets kTaggedHdr = hex("c140 01020304 1112131415161718");
-const Octets kSendHdr = hex("4143 00000000 00000000 00000001 00000000");
-const Octets kReadReqHdr = hex("4141 00000000 00000001 00000007 00000000");
-const Octets kReadReqBody = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");
+const Bytes kTaggedHdr = hex("c140 01020304 1112131415161718");
+const Bytes kSendHdr = hex("4143 00000000 00000000 00000001 00000000");
+const Bytes kReadReqHdr = hex("4141 00000000 00000001 00000007 00000000");
+const Bytes kReadReqBody = hex("a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4 d1d2d3d4 e1e2e3e4e5e6e7e8");
 
-int parse(const Octets& octets, kw_term* out) {
-  return kw_term_parse(octets.data(), octets.size(), out);
+int parse(const Bytes& bytes, kw_term* out) {
+  return kw_term_parse(bytes.data(), bytes.size(), out);
 }
 
-Octets build(const kw_term& t) {
+Bytes build(const kw_term& t) {
   return built(KW_TERM_MAX_LEN, [&](u8* p) { return kw_term_build(p, &t); });
 }
 
@@ -31,22 +31,22 @@ kw_term term(u16 packed) {
   return t;
 }
 
-void attach(kw_term* t, const Octets& ddp_hdr, u16 seg_len) {
+void attach(kw_term* t, const Bytes& ddp_hdr, u16 seg_len) {
   t->has_len = t->has_ddp = true;
   t->seg_len = seg_len;
   t->ddp_hdr_len = static_cast<u8>(ddp_hdr.size());
   std::copy(ddp_hdr.begin(), ddp_hdr.end(), t->ddp_hdr);
 }
 
-Octets ddpHdr(const kw_term& t) { return {t.ddp_hdr, t.ddp_hdr + t.ddp_hdr_len}; }
-Octets rrHdr(const kw_term& t) { return {t.rr_hdr, t.rr_hdr + KW_READ_REQ_LEN}; }
+Bytes ddpHdr(const kw_term& t) { return {t.ddp_hdr, t.ddp_hdr + t.ddp_hdr_len}; }
+Bytes rrHdr(const kw_term& t) { return {t.rr_hdr, t.rr_hdr + KW_READ_REQ_LEN}; }
 
 TEST(Term, CodeAlone) {
-  const Octets octets = hex("2002 0000");
-  EXPECT_EQ(build(term(KW_TERM_MPA_CRC)), octets);
+  const Bytes bytes = hex("2002 0000");
+  EXPECT_EQ(build(term(KW_TERM_MPA_CRC)), bytes);
 
   kw_term t{};
-  ASSERT_EQ(parse(octets, &t), 0);
+  ASSERT_EQ(parse(bytes, &t), 0);
   EXPECT_EQ(t.layer, KW_TERM_LAYER_LLP);
   EXPECT_EQ(t.type, 0);
   EXPECT_EQ(t.code, 2);
@@ -55,13 +55,13 @@ TEST(Term, CodeAlone) {
 }
 
 TEST(Term, WithTaggedHeader) {
-  const Octets octets = hex("1101 c000 0030") + kTaggedHdr;
+  const Bytes bytes = hex("1101 c000 0030") + kTaggedHdr;
   kw_term t = term(KW_TERM_DDP_TAGGED_BOUNDS);
   attach(&t, kTaggedHdr, 0x30);
-  EXPECT_EQ(build(t), octets);
+  EXPECT_EQ(build(t), bytes);
 
   kw_term back{};
-  ASSERT_EQ(parse(octets, &back), 0);
+  ASSERT_EQ(parse(bytes, &back), 0);
   EXPECT_EQ(kw_term_get_code(&back), KW_TERM_DDP_TAGGED_BOUNDS);
   EXPECT_TRUE(back.has_len);
   EXPECT_EQ(back.seg_len, 0x30);
@@ -71,29 +71,29 @@ TEST(Term, WithTaggedHeader) {
 }
 
 TEST(Term, WithUntaggedHeader) {
-  const Octets octets = hex("1202 c000 1234") + kSendHdr;
+  const Bytes bytes = hex("1202 c000 1234") + kSendHdr;
   kw_term t = term(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
   attach(&t, kSendHdr, 0x1234);
-  EXPECT_EQ(build(t), octets);
+  EXPECT_EQ(build(t), bytes);
 
   kw_term back{};
-  ASSERT_EQ(parse(octets, &back), 0);
+  ASSERT_EQ(parse(bytes, &back), 0);
   EXPECT_EQ(back.seg_len, 0x1234);
   EXPECT_EQ(ddpHdr(back), kSendHdr);
   EXPECT_FALSE(back.has_rdmap);
 }
 
 TEST(Term, WithReadRequest) {
-  const Octets octets = hex("0102 e000 002e") + kReadReqHdr + kReadReqBody;
-  ASSERT_EQ(octets.size(), size_t{KW_TERM_MAX_LEN});
+  const Bytes bytes = hex("0102 e000 002e") + kReadReqHdr + kReadReqBody;
+  ASSERT_EQ(bytes.size(), size_t{KW_TERM_MAX_LEN});
   kw_term t = term(KW_TERM_RDMAP_ACCESS);
   attach(&t, kReadReqHdr, 46);
   t.has_rdmap = true;
   std::copy(kReadReqBody.begin(), kReadReqBody.end(), t.rr_hdr);
-  EXPECT_EQ(build(t), octets);
+  EXPECT_EQ(build(t), bytes);
 
   kw_term back{};
-  ASSERT_EQ(parse(octets, &back), 0);
+  ASSERT_EQ(parse(bytes, &back), 0);
   EXPECT_EQ(kw_term_get_code(&back), KW_TERM_RDMAP_ACCESS);
   EXPECT_EQ(back.seg_len, 46);
   EXPECT_EQ(ddpHdr(back), kReadReqHdr);
@@ -101,7 +101,7 @@ TEST(Term, WithReadRequest) {
   EXPECT_EQ(rrHdr(back), kReadReqBody);
 }
 
-kw_term described(u16 packed, const Octets& ddp_hdr, const u8* read_req) {
+kw_term described(u16 packed, const Bytes& ddp_hdr, const u8* read_req) {
   kw_term t;
   std::fill_n(reinterpret_cast<u8*>(&t), sizeof(t), kGuard);
   kw_term_set(&t, packed, 0x2e, ddp_hdr.empty() ? nullptr : ddp_hdr.data(), read_req);
@@ -165,12 +165,12 @@ TEST(Term, TooShortForTheControlField) {
 }
 
 TEST(Term, EveryTruncationIsFoundAndTheCodeKept) {
-  for (const Octets& whole :
+  for (const Bytes& whole :
        {hex("0102 e000 002e") + kReadReqHdr + kReadReqBody, hex("0102 c000 002e") + kSendHdr,
         hex("0102 c000 002e") + kTaggedHdr, hex("0102 4000") + kTaggedHdr, hex("0102 8000 002e")}) {
     for (size_t len = KW_TERM_CTRL_LEN; len < whole.size(); len++) {
-      // A copy of just that many octets, for the sanitizer to watch over its end.
-      const Octets part(whole.begin(), whole.begin() + static_cast<long>(len));
+      // A copy of just that many bytes, for the sanitizer to watch over its end.
+      const Bytes part(whole.begin(), whole.begin() + static_cast<long>(len));
       kw_term t{};
       EXPECT_EQ(parse(part, &t), KW_TERM_TRUNCATED) << len << " of " << whole.size();
       EXPECT_EQ(kw_term_get_code(&t), KW_TERM_RDMAP_ACCESS);
@@ -194,11 +194,11 @@ TEST(Term, OnlyAReadRequestHasAnRdmapHeader) {
   EXPECT_EQ(ddpHdr(t), kSendHdr);
   EXPECT_FALSE(t.has_rdmap);
   // Nor has a tagged segment that claims to be one: a Read Request is untagged.
-  ASSERT_EQ(parse(hex("0109 e000 000e c141") + Octets(12), &t), 0);
+  ASSERT_EQ(parse(hex("0109 e000 000e c141") + Bytes(12), &t), 0);
   EXPECT_FALSE(t.has_rdmap);
 }
 
-TEST(Term, OctetsBehindAreIgnored) {
+TEST(Term, BytesBehindAreIgnored) {
   kw_term t{};
   ASSERT_EQ(parse(hex("1100 c000 0012") + kTaggedHdr + hex("deadbeef"), &t), 0);
   EXPECT_EQ(ddpHdr(t), kTaggedHdr);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "octets.h"
+#include "bytes.h"
 #include "wire/crc.h"
 
 namespace kiwarp::test {
@@ -21,29 +21,29 @@ class Vec : public testing::Test {
     std::generate(data_.begin(), data_.end(), [&] { return static_cast<u8>(random()); });
   }
 
-  Octets data_ = Octets(9200);
+  Bytes data_ = Bytes(9200);
 };
 
 // Every length that blocks and steps divide in another way, at changing alignments.
 TEST_F(Vec, SumsAllLengths) {
   for (size_t length = 0; length < 3100; length++) {
     const u8* part = data_.data() + length % 67;
-    ASSERT_EQ(kw_vec_crc32c(KW_CRC_SEED, part, length), kw_crc32c(KW_CRC_SEED, part, length))
-        << length << " octets";
+    ASSERT_EQ(kw_crc32c_vec(KW_CRC_SEED, part, length), kw_crc32c(KW_CRC_SEED, part, length))
+        << length << " bytes";
   }
-  EXPECT_EQ(kw_vec_crc32c(7, data_.data(), 9100), kw_crc32c(7, data_.data(), 9100));
+  EXPECT_EQ(kw_crc32c_vec(7, data_.data(), 9100), kw_crc32c(7, data_.data(), 9100));
 }
 
-TEST_F(Vec, CopiesAllLengthsAndNotAnOctetMore) {
+TEST_F(Vec, CopiesAllLengthsAndNotAnByteMore) {
   for (size_t length = 0; length < 3100; length++) {
     const size_t from = length % 67;
     const size_t to = 16 + length % 33;
-    Octets want(3200, kGuard);
+    Bytes want(3200, kGuard);
     std::copy_n(data_.begin() + static_cast<long>(from), length,
                 want.begin() + static_cast<long>(to));
-    Octets copied(3200, kGuard);
-    kw_vec_copy(copied.data() + to, data_.data() + from, length);
-    ASSERT_EQ(copied, want) << length << " octets";
+    Bytes copied(3200, kGuard);
+    kw_memcpy_vec(copied.data() + to, data_.data() + from, length);
+    ASSERT_EQ(copied, want) << length << " bytes";
   }
 }
 

@@ -13,27 +13,27 @@ namespace kiwarp::pabi {
 // fills in all of it; Kiwarp's requests carry no data of their own.
 template <typename Core>
 struct Request {
-  alignas(8) std::byte octets[sizeof(ib_uverbs_cmd_hdr) + sizeof(Core)] = {};
+  alignas(8) std::byte bytes[sizeof(ib_uverbs_cmd_hdr) + sizeof(Core)] = {};
 };
 
 // A core response with nothing behind it.
 template <typename Core>
 struct PlainResponse {
-  alignas(8) std::byte octets[sizeof(Core)] = {};
+  alignas(8) std::byte bytes[sizeof(Core)] = {};
 
-  Core* core() { return reinterpret_cast<Core*>(octets); }
+  Core* core() { return reinterpret_cast<Core*>(bytes); }
 };
 
 // A core response with the driver's own behind it. The core's structures end in flexible arrays
-// that C++ won't let anything follow; hence the octets.
+// that C++ won't let anything follow; hence the bytes.
 template <typename Core, typename Driver>
 struct Response {
-  alignas(8) std::byte octets[sizeof(Core)] = {};
+  alignas(8) std::byte bytes[sizeof(Core)] = {};
   Driver driver = {};
 
   static_assert(sizeof(Core) % alignof(Driver) == 0, "padding would move the driver's part");
 
-  Core* core() { return reinterpret_cast<Core*>(octets); }
+  Core* core() { return reinterpret_cast<Core*>(bytes); }
 };
 
 static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);

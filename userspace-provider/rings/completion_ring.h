@@ -20,7 +20,7 @@ namespace kiwarp {
 // free it, because no poll is or will be using it.
 class CompletionRing {
  public:
-  // base: a mapping of size octets with the control structure at its start. False if the ring that
+  // base: a mapping of size bytes with the control structure at its start. False if the ring that
   // the kernel describes doesn't fit it.
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries);
 

@@ -18,8 +18,8 @@ namespace kiwarp {
 // kernel took the entry: until then the work request is outstanding, as the verbs count it.
 class WorkRing {
  public:
-  // base: size mapped octets with the control structure at its start. False if the ring that
-  // the kernel describes doesn't fit it, or can't hold entries of at least min_stride octets.
+  // base: size mapped bytes with the control structure at its start. False if the ring that
+  // the kernel describes doesn't fit it, or can't hold entries of at least min_stride bytes.
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries, uint32_t stride,
                             size_t min_stride);
 

@@ -157,7 +157,7 @@ TEST(WorkRing, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(ring.attach(kernel.base(), kernel.size() - 1, 4, kStride, kStride));
   EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 4, kStride - 8, kStride));
   EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 4, kStride - 4, sizeof(kiwarp_sqe)));
-  // 2^31 entries of 2^31 octets don't fit either, although their product wraps to 0 in 32 bits.
+  // 2^31 entries of 2^31 bytes don't fit either, although their product wraps to 0 in 32 bits.
   EXPECT_FALSE(ring.attach(kernel.base(), kernel.size(), 1U << 31, 1U << 31, kStride));
   EXPECT_TRUE(ring.attach(kernel.base(), kernel.size(), 4, kStride, kStride));
 }

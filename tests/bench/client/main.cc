@@ -33,7 +33,7 @@ constexpr char kUsage[] =
     "  --random          on a disk, not one after the other\n"
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
-    "  --size OCTETS     of a message [65536]\n"
+    "  --size BYTES     of a message [65536]\n"
     "  --count N         messages on each connection [1000]\n"
     "  --warm-up N       messages before those that count [32]\n"
     "  --list N          work requests posted at once [1]\n"
@@ -98,7 +98,7 @@ int runTarget(const Settings& settings) {
   return 0;
 }
 
-// Octets on the lists of free pages that each CPU keeps for itself: MemFree leaves them out, and
+// Bytes on the lists of free pages that each CPU keeps for itself: MemFree leaves them out, and
 // after many allocations they are some megabytes.
 int64_t keptFree() {
   std::ifstream file("/proc/zoneinfo");
@@ -110,7 +110,7 @@ int64_t keptFree() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-// Octets of memory that the kernel uses for itself, its caches of files left out.
+// Bytes of memory that the kernel uses for itself, its caches of files left out.
 int64_t kernelMemory() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;

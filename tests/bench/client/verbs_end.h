@@ -58,7 +58,7 @@ class VerbsEnd {
   Completions& completions() { return completions_; }
   const vm::Mr& region() const { return region_; }
   void postReceives(uint64_t index, uint64_t count);
-  // A Send of that many octets from the lane's buffer.
+  // A Send of that many bytes from the lane's buffer.
   void postSend(uint64_t index, uint32_t length, bool signaled);
 
  private:

@@ -74,14 +74,14 @@ class Run:
     size: int
     pinned: bool
     seconds: float = 0.0
-    octets: int = 0
+    buf: int = 0
     fpdus: int = 0
     waits: list[Wait] = field(default_factory=list)
 
     def figure(self) -> str:
         if self.size < 1024:
             return f"{self.fpdus / self.seconds:,.0f} messages/s"
-        return f"{self.octets / self.seconds / (1 << 20):.1f} MiB/s"
+        return f"{self.buf / self.seconds / (1 << 20):.1f} MiB/s"
 
     def share(self, waits: Iterable[Wait]) -> float:
         """Of the time of all CPUs, in percent."""
@@ -160,11 +160,11 @@ def boot(out: Path, runs: list[Run], module: Build) -> None:
         for line in guest.stdout:
             words = line.split()
             if words[:1] == ["run"]:
-                index, took, octets, fpdus = map(int, words[1:])
+                index, took, buf, fpdus = map(int, words[1:])
                 run = runs[index]
-                run.seconds, run.octets, run.fpdus = took / 1e9, octets, fpdus
+                run.seconds, run.buf, run.fpdus = took / 1e9, buf, fpdus
                 run.waits = read(out, index)
-                say(f"{run.cpus} CPUs, {run.connections:2} connections, {run.size:5} octets, "
+                say(f"{run.cpus} CPUs, {run.connections:2} connections, {run.size:5} bytes, "
                     f"{'pinned' if run.pinned else 'free':6} {run.figure():>20}, "
                     f"{len(run.waits) / run.seconds:6.0f} waits/s, {run.share(run.waits):5.2f} %")
             elif words == ["finished"]:

@@ -115,7 +115,7 @@ def _curves(results: Results, bench: str, mtu: int) -> list[str]:
                   for v in VARIANTS}
         series = {v: points for v, points in series.items() if len(points) > 1}
         if series:
-            what = "size of a message, octets" if name.endswith("by size") else name
+            what = "size of a message, bytes" if name.endswith("by size") else name
             plots.append(svg.lines(f"{name}, MTU {mtu}", what, rows[0].unit, series))
     return plots
 

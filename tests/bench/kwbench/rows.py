@@ -191,7 +191,7 @@ def _by_idle() -> tuple[Row, ...]:
     for n in (1000, 10000):
         tool = Client("idle", 64, 1, "memory", f"--idle {n - 1} {SETTLE}")
         rows.append(Row(f"idle-{n}-memory", f"memory of one of {n} idle connections, one end",
-                        "octets", tool, tool, higher=False, group="idle",
+                        "bytes", tool, tool, higher=False, group="idle",
                         variants=("tcp", "kiwarp"), mtus=(1500,),
                         targets=(Target("kiwarp", 1.0, plus=16384),)))
     tool = Client("idle", 64, 1, "connect_us", f"--idle {SIW_QPS - 1} {SETTLE}")

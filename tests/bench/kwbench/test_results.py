@@ -193,7 +193,7 @@ class Profiles(unittest.TestCase):
 
     def test_each_symbol_has_a_class(self):
         for where, what, kind in (
-                ("[kiwarp]", "kw_crc32c_copy", profile.COPY), ("[kiwarp]", "kw_rx_run", profile.KIWARP),
+                ("[kiwarp]", "kw_memcpy_crc32c", profile.COPY), ("[kiwarp]", "kw_rx_run", profile.KIWARP),
                 ("[kernel]", "memcpy_orig", profile.COPY), ("[kernel]", "tcp_ack", profile.STACK),
                 ("[veth]", "veth_xmit", profile.STACK), ("[kernel]", "__schedule", profile.SCHED),
                 ("[kernel]", "do_syscall_64", profile.CALLS), ("[ib_uverbs]", "x", profile.CALLS),

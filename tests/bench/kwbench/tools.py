@@ -91,7 +91,7 @@ class Perftest:
 
 @dataclass(frozen=True)
 class Iperf3:
-    """The octets of one TCP connection, in MiB/s."""
+    """The bytes of one TCP connection, in MiB/s."""
 
     megabytes: int
 

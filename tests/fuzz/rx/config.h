@@ -5,7 +5,7 @@
 
 namespace rx {
 
-// The fuzzer's octets, one after the other; zeros when they are used up.
+// The fuzzer's bytes, one after the other; zeros when they are used up.
 class Input {
  public:
   Input(const u8* p, size_t n) : p_(p), left_(n) {}
@@ -15,7 +15,7 @@ class Input {
     return *p_++;
   }
   bool empty() const { return left_ == 0; }
-  shim::Octets rest() { return {p_, p_ + left_}; }
+  shim::Bytes rest() { return {p_, p_ + left_}; }
 
  private:
   const u8* p_;
@@ -24,7 +24,7 @@ class Input {
 
 enum class End : u8 { kFin, kReset, kAbort, kClose };
 
-// What one run is about: the input's first octets.
+// What one run is about: the input's first bytes.
 struct Config {
   bool crc, initiator, rx_markers, tx_markers;
   bool raw;      // the stream is the input as it is, not records of FPDUs
@@ -38,7 +38,7 @@ struct Config {
   bool sends;      // a Send and a Write are posted, too
   bool zcopy;      // they are sent without a copy
   int rcvbuf;
-  u32 seq;        // of the first octet
+  u32 seq;        // of the first byte
   u32 cuts;       // seed of how the stream is cut into pieces
   unsigned fail;  // which allocation fails
 

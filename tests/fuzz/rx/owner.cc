@@ -92,7 +92,7 @@ kw_recv receive(unsigned i, kiwarp_sge* sge) {
       break;
     case 3:
       r.sge[r.num_sge++] = {base + 900, 125, stag};
-      break;  // one octet too long
+      break;  // one byte too long
   }
   for (u32 k = 0; k < r.num_sge; k++) r.len += r.sge[k].length;
   return r;
@@ -101,8 +101,8 @@ kw_recv receive(unsigned i, kiwarp_sge* sge) {
 const kw_stream_ops kOps = {
     .next_wqe = [](kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); },
     .wqe_done = [](kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); },
-    .wqe_lent = [](kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); },
-    .wqe_back = [](kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); },
+    .wqe_zc_start = [](kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); },
+    .wqe_zc_done = [](kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); },
     .retire = [](kw_stream*) {},
     .local_op = [](kw_stream*, const kw_wqe*) -> int { return IB_WC_LOC_QP_OP_ERR; },
     .next_recv = [](kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); },
@@ -160,15 +160,16 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
   kw_stream_init(&stream, &kOps, &srcu_, &counters);
   stream.pd = &kPd;
   stream.access = config.access;
-  const kw_stream_params p = {.crc = config.crc,
-                              .tx_markers = config.tx_markers,
-                              .rx_markers = config.rx_markers,
-                              .initiator = config.initiator,
-                              .large_fpdu = false,
-                              .rtr = static_cast<kw_rtr>(config.rtr),
-                              .ird = config.ird,
-                              .ord = config.ord,
-                              .set = {.zcopy_min = config.zcopy ? 512U : 0U, .gate_ms = 200}};
+  const kw_stream_params p = {
+      .crc = config.crc,
+      .tx_markers = config.tx_markers,
+      .rx_markers = config.rx_markers,
+      .initiator = config.initiator,
+      .large_fpdu = false,
+      .rtr = static_cast<kw_rtr>(config.rtr),
+      .ird = config.ird,
+      .ord = config.ord,
+      .set = {.zcopy_min = config.zcopy ? 512U : 0U, .first_fpdu_timeout_ms = 200}};
   KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);
 }
 
@@ -185,15 +186,15 @@ void Owner::checkLegal() const {
   if (live) KW_CHECK(stream.rx.staged < std::max(stream.rx.need, 1U));
 }
 
-shim::Octets Owner::memory() {
-  shim::Octets all;
+shim::Bytes Owner::memory() {
+  shim::Bytes all;
   arena().each([&](u8, const u8* p, u32 n) { all.insert(all.end(), p, p + n); });
   return all;
 }
 
 void Owner::checkUntouched() const {
   arena().each([](u8 r, const u8* p, u32 n) {
-    if (!writable(r)) KW_CHECK(shim::Octets(p, p + n) == shim::Octets(n, initial(r)));
+    if (!writable(r)) KW_CHECK(shim::Bytes(p, p + n) == shim::Bytes(n, initial(r)));
   });
   if (failed) KW_CHECK(at_failure_ == memory());
 }

@@ -10,10 +10,10 @@
 #include "config.h"
 
 extern "C" {
-#include "stream/block.h"
 #include "stream/counters.h"
 #include "stream/ops.h"
 #include "stream/rx.h"
+#include "stream/tx_pool.h"
 }
 
 namespace rx {
@@ -69,8 +69,8 @@ class Owner {
 
   // What must hold whenever the stream is not in the middle of something.
   void checkLegal() const;
-  // Every region's octets.
-  static shim::Octets memory();
+  // Every region's bytes.
+  static shim::Bytes memory();
   // Nothing was written that the peer has no right to write.
   void checkUntouched() const;
   u64 count(kw_counter c) const { return counters.v[c]; }
@@ -99,7 +99,7 @@ class Owner {
   std::array<kiwarp_sge, 4> recv_sge_{};
   std::vector<bool> wqe_done_;
   std::set<u32> lent_;
-  shim::Octets at_failure_;
+  shim::Bytes at_failure_;
 };
 
 }  // namespace rx

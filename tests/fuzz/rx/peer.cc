@@ -10,11 +10,11 @@
 namespace rx {
 namespace {
 
-using shim::Octets;
+using shim::Bytes;
 
 constexpr size_t kMaxStream = 1 << 18;
 
-// Octets that can be written or read at this place of the stream before the next marker.
+// Bytes that can be written or read at this place of the stream before the next marker.
 size_t toMarker(bool markers, size_t at) {
   return markers ? KW_MARKER_INTERVAL - at % KW_MARKER_INTERVAL : ~size_t{0};
 }
@@ -23,7 +23,7 @@ class Peer {
  public:
   explicit Peer(const Config& config) : config_(config) {}
 
-  // Octets of a record: what, where, offset, length, and an octet to change in which place.
+  // Bytes of a record: what, where, offset, length, and a byte to change in which place.
   void record(Input& in) {
     const u8 what = in.next(), where = in.next(), at = in.next(), size = in.next();
     const u8 place = in.next(), change = in.next();
@@ -32,22 +32,22 @@ class Peer {
     u32 len = size < 200 ? size : size < 248 ? (size - 199U) * 50 : (size - 247U) * 8192;
     if (size == 255) len = 0xffff - KW_DDP_UNTAGGED_LEN;
 
-    Octets body = message(op, where, at, len);
-    Octets ulpdu = header(op, last, where, at, body.size());
+    Bytes body = message(op, where, at, len);
+    Bytes ulpdu = header(op, last, where, at, body.size());
     ulpdu.insert(ulpdu.end(), body.begin(), body.end());
     if (ulpdu.size() > 0xffff) ulpdu.resize(0xffff);
     if (change != 0) ulpdu[place % std::min<size_t>(ulpdu.size(), 48)] ^= change;
-    // Fewer octets than a header, now and then.
+    // Fewer bytes than a header, now and then.
     if ((what & 0xe0) == 0x80) ulpdu.resize(std::min<size_t>(ulpdu.size(), at % 20));
     frame(ulpdu, (what & 0xe0) == 0x20, (what & 0xe0) == 0x40);
   }
 
   bool full() const { return out_.size() > kMaxStream; }
-  Octets take() { return std::move(out_); }
+  Bytes take() { return std::move(out_); }
 
  private:
-  Octets message(u8 op, u8 where, u8 at, u32 len) {
-    Octets body;
+  Bytes message(u8 op, u8 where, u8 at, u32 len) {
+    Bytes body;
     if (op == KW_RDMAP_READ_REQ) {
       body.resize(KW_READ_REQ_LEN);
       const kw_read_req req = {.sink_stag = 77,
@@ -71,10 +71,10 @@ class Peer {
     return body;
   }
 
-  Octets header(u8 op, bool last, u8 where, u8 at, size_t len) {
+  Bytes header(u8 op, bool last, u8 where, u8 at, size_t len) {
     const kw_rdmap_op_info& info = kw_rdmap_ops[op];
     const u8 ctrl = KW_RDMAP_CTRL(op);
-    Octets h(info.tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN);
+    Bytes h(info.tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN);
     if (op == KW_RDMAP_READ_RESP) {
       const kiwarp_sge sink = readSink(read_);
       kw_ddp_put_tagged(h.data(), last, ctrl, sink.lkey, sink.addr + read_done_);
@@ -100,17 +100,17 @@ class Peer {
     return h;
   }
 
-  void put(const Octets& octets) {
-    for (size_t at = 0; at < octets.size();) {
+  void put(const Bytes& bytes) {
+    for (size_t at = 0; at < bytes.size();) {
       marker();
-      const size_t n = std::min(octets.size() - at, toMarker(config_.rx_markers, out_.size()));
-      crc_ = kw_crc32c(crc_, &octets[at], n);
-      out_.insert(out_.end(), &octets[at], &octets[at] + n);
+      const size_t n = std::min(bytes.size() - at, toMarker(config_.rx_markers, out_.size()));
+      crc_ = kw_crc32c(crc_, &bytes[at], n);
+      out_.insert(out_.end(), &bytes[at], &bytes[at] + n);
       at += n;
     }
   }
 
-  // A marker before the FPDU's first octet points nowhere; the FPDU starts behind it.
+  // A marker before the FPDU's first byte points nowhere; the FPDU starts behind it.
   void marker() {
     if (!config_.rx_markers || out_.size() % KW_MARKER_INTERVAL != 0) return;
     u8 m[KW_MARKER_LEN];
@@ -120,9 +120,9 @@ class Peer {
     out_.insert(out_.end(), m, m + sizeof(m));
   }
 
-  void frame(const Octets& ulpdu, bool bad_crc, bool bad_marker) {
+  void frame(const Bytes& ulpdu, bool bad_crc, bool bad_marker) {
     const u32 len = static_cast<u32>(ulpdu.size());
-    Octets head(KW_MPA_HDR_LEN);
+    Bytes head(KW_MPA_HDR_LEN);
     put_unaligned_be16(static_cast<u16>(len), head.data());
     crc_ = KW_CRC_SEED;
     begun_ = false;
@@ -132,7 +132,7 @@ class Peer {
     start_ = out_.size();
     put(head);
     put(ulpdu);
-    put(Octets(kw_fpdu_pad(len)));
+    put(Bytes(kw_fpdu_pad(len)));
     marker();
     u8 field[KW_MPA_CRC_LEN];
     kw_crc_put(field, crc_ ^ (bad_crc ? 1U : 0U));
@@ -140,7 +140,7 @@ class Peer {
   }
 
   const Config& config_;
-  Octets out_;
+  Bytes out_;
   u8 pattern_ = 0;
   std::array<u32, 4> msn_ = {1, 1, 1, 1};
   std::array<u32, 4> mo_{};
@@ -155,7 +155,7 @@ class Peer {
 // Takes the markers out of a stream, checking where they point.
 class Unmarked {
  public:
-  Unmarked(const Octets& sent, bool markers) : sent_(sent), markers_(markers) {}
+  Unmarked(const Bytes& sent, bool markers) : sent_(sent), markers_(markers) {}
 
   void begin() {
     crc_ = KW_CRC_SEED;
@@ -164,17 +164,17 @@ class Unmarked {
     begun_ = true;
     start_ = at_;
   }
-  Octets take(size_t len) {
-    Octets octets;
-    while (octets.size() < len) {
+  Bytes take(size_t len) {
+    Bytes bytes;
+    while (bytes.size() < len) {
       marker();
-      const size_t n = std::min(len - octets.size(), toMarker(markers_, at_));
+      const size_t n = std::min(len - bytes.size(), toMarker(markers_, at_));
       KW_CHECK(n <= sent_.size() - at_);
       crc_ = kw_crc32c(crc_, &sent_[at_], n);
-      octets.insert(octets.end(), &sent_[at_], &sent_[at_] + n);
+      bytes.insert(bytes.end(), &sent_[at_], &sent_[at_] + n);
       at_ += n;
     }
-    return octets;
+    return bytes;
   }
   // The marker before the CRC field is covered by it, and the field is never split.
   u32 crcField() {
@@ -200,7 +200,7 @@ class Unmarked {
     at_ += KW_MARKER_LEN;
   }
 
-  const Octets& sent_;
+  const Bytes& sent_;
   bool markers_;
   size_t at_ = 0;
   size_t start_ = 0;
@@ -210,14 +210,14 @@ class Unmarked {
 
 }  // namespace
 
-Octets peerStream(const Config& config, Input& in) {
+Bytes peerStream(const Config& config, Input& in) {
   if (config.raw) return in.rest();
   Peer peer(config);
   while (!in.empty() && !peer.full()) peer.record(in);
   return peer.take();
 }
 
-void checkSent(const Config& config, const Octets& sent) {
+void checkSent(const Config& config, const Bytes& sent) {
   Unmarked stream(sent, config.tx_markers);
   bool terminated = false;
   while (!stream.done()) {
@@ -225,7 +225,7 @@ void checkSent(const Config& config, const Octets& sent) {
     stream.begin();
     const u32 len = get_unaligned_be16(stream.take(KW_MPA_HDR_LEN).data());
     KW_CHECK(len >= KW_DDP_TAGGED_LEN && len <= KW_MULPDU_MAX);
-    const Octets ulpdu = stream.take(len);
+    const Bytes ulpdu = stream.take(len);
     for (u8 pad : stream.take(kw_fpdu_pad(len))) KW_CHECK(pad == 0);
     const u32 field = stream.crcField();
     KW_CHECK(!config.crc || field == stream.expectedField());

@@ -10,12 +10,12 @@
 namespace rx {
 namespace {
 
-using shim::Octets;
+using shim::Bytes;
 
-// What two runs over the same octets must agree on.
+// What two runs over the same bytes must agree on.
 struct Outcome {
-  Octets memory;
-  Octets sent;
+  Bytes memory;
+  Bytes sent;
   std::vector<Event> events;
   std::array<u64, KW_NR_COUNTERS> counters;
   bool failed;
@@ -52,13 +52,13 @@ class Cutter {
 };
 
 // TCP closes its window when the receive buffer is full. A stream that leaves so much in the
-// socket waits for octets that cannot come.
+// socket waits for bytes that cannot come.
 void checkWindow(const Config& config, shim::Tcp& tcp, const Owner& owner) {
   if (owner.ended || config.fail != 0) return;
   KW_CHECK(tcp_inq(tcp.sk()) <= config.rcvbuf / 2);
 }
 
-void feed(const Config& config, shim::Tcp& tcp, Owner& owner, const Octets& stream, u32 seed) {
+void feed(const Config& config, shim::Tcp& tcp, Owner& owner, const Bytes& stream, u32 seed) {
   Cutter cutter(seed);
   for (size_t at = 0; at < stream.size() && !owner.ended;) {
     const size_t n = cutter.piece(stream.size() - at);
@@ -98,7 +98,7 @@ void finish(const Config& config, shim::Tcp& tcp, Owner& owner) {
   KW_CHECK(owner.stream.state == KW_STREAM_DEAD && owner.stream.sock == nullptr);
 }
 
-void checkCounters(const Config& config, const Owner& owner, const Octets& stream,
+void checkCounters(const Config& config, const Owner& owner, const Bytes& stream,
                    const shim::Tcp& tcp) {
   const u64 errors = owner.count(KW_CNT_RX_CRC_ERRORS) + owner.count(KW_CNT_RX_MARKER_ERRORS) +
                      owner.count(KW_CNT_RX_DDP_ERRORS) + owner.count(KW_CNT_RX_RDMAP_ERRORS);
@@ -110,7 +110,7 @@ void checkCounters(const Config& config, const Owner& owner, const Octets& strea
   KW_CHECK(config.crc || owner.count(KW_CNT_RX_CRC_ERRORS) == 0);
 }
 
-Outcome run(const Config& config, const Octets& stream, u32 seed) {
+Outcome run(const Config& config, const Bytes& stream, u32 seed) {
   const long before = shim::allocated();
   Outcome out;
   {
@@ -138,20 +138,20 @@ Outcome run(const Config& config, const Octets& stream, u32 seed) {
       out.counters[i] = owner.count(static_cast<kw_counter>(i));
     }
   }
-  kw_blocks_exit();
+  kw_tx_pool_exit();
   KW_CHECK(shim::allocated() == before);
   return out;
 }
 
 // Says where two runs part, for whoever has to find out why.
-bool same(const char* what, const Octets& a, const Octets& b) {
+bool same(const char* what, const Bytes& a, const Bytes& b) {
   const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (at.first == a.end() && at.second == b.end()) return true;
   const auto tail = [](auto from, auto end) {
     for (int n = 0; from != end && n < 32; ++from, n++) std::fprintf(stderr, " %02x", *from);
     std::fprintf(stderr, "\n");
   };
-  std::fprintf(stderr, "%s, octet %td:\n  in pieces:", what, at.first - a.begin());
+  std::fprintf(stderr, "%s, byte %td:\n  in pieces:", what, at.first - a.begin());
   tail(at.first, a.end());
   std::fprintf(stderr, "  in one:   ");
   tail(at.second, b.end());
@@ -182,7 +182,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return kw_streams_init(); }
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   rx::Input in(data, size);
   const rx::Config config(in);
-  const rx::Octets stream = rx::peerStream(config, in);
+  const rx::Bytes stream = rx::peerStream(config, in);
   const rx::Outcome pieces = rx::run(config, stream, config.cuts + 1);
   // When it can send, what is sent depends on when things come; when not, nothing does.
   if (config.blocked && config.fail == 0) rx::checkSame(config, pieces, rx::run(config, stream, 0));

@@ -44,8 +44,8 @@ void freeSkb(sk_buff* skb) {
   const u8* end = nullptr;
   for (u32 i = 0; i < skb->shinfo.nr_frags; i++) {
     const skb_frag_t& f = skb->shinfo.frags[i];
-    if (f.octets != end) release(f.octets);
-    end = f.octets + f.len;
+    if (f.bytes != end) release(f.bytes);
+    end = f.bytes + f.len;
   }
   release(skb->data);
   release(skb);
@@ -87,8 +87,8 @@ sk_buff* makeSkb(const u8* p, u32 len, const shim::Layout& layout) {
   while (left != 0) {
     const bool last = si.nr_frags == MAX_SKB_FRAGS - 1;
     const u32 n = last ? left : std::min(left, std::max(layout.frag, 1U));
-    u8* octets = block != nullptr ? block : copyOf(p, n);
-    si.frags[si.nr_frags++] = {octets, n};
+    u8* bytes = block != nullptr ? block : copyOf(p, n);
+    si.frags[si.nr_frags++] = {bytes, n};
     if (block != nullptr) block += n;
     p += n;
     left -= n;
@@ -136,7 +136,7 @@ void kfree(const void* p) { release(const_cast<void*>(p)); }
 struct page* alloc_pages(gfp_t gfp, unsigned int order) {
   if (allocationFails(gfp)) return nullptr;
   auto* page = static_cast<struct page*>(allocate(sizeof(struct page)));
-  page->octets = static_cast<u8*>(allocate(PAGE_SIZE << order));
+  page->bytes = static_cast<u8*>(allocate(PAGE_SIZE << order));
   page->order = order;
   page->refs = 1;
   return page;
@@ -155,7 +155,7 @@ void put_page(struct page* page) {
   if (page == &shim_memory) {
     machine.allocated--;
   } else if (page->refs == 0) {
-    release(page->octets);
+    release(page->bytes);
     release(page);
   }
 }
@@ -204,9 +204,9 @@ void bh_unlock_sock(sock* sk) {
 }
 
 int tcp_inq(sock* sk) {
-  const int octets = static_cast<int>(tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq);
-  // A FIN takes a sequence number, but is not an octet.
-  return octets > 0 && sock_flag(sk, SOCK_DONE) ? octets - 1 : octets;
+  const int bytes = static_cast<int>(tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq);
+  // A FIN takes a sequence number, but is not a byte.
+  return bytes > 0 && sock_flag(sk, SOCK_DONE) ? bytes - 1 : bytes;
 }
 
 sk_buff* tcp_recv_skb(sock* sk, u32 seq, u32* off) {
@@ -264,7 +264,7 @@ int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   }
   for (u32 i = 0; i < skb.shinfo.nr_frags; i++) {
     const skb_frag_t& f = skb.shinfo.frags[i];
-    tcp->sent_.insert(tcp->sent_.end(), f.octets, f.octets + f.len);
+    tcp->sent_.insert(tcp->sent_.end(), f.bytes, f.bytes + f.len);
   }
   tcp_sk(sk)->snd_una += static_cast<u32>(len);
   return static_cast<int>(len);
@@ -275,8 +275,8 @@ int skb_append_pagefrags(sk_buff* skb, struct page* page, size_t off, size_t len
   skb_shared_info& si = skb->shinfo;
   if (si.nr_frags >= std::min<size_t>(max_frags, MAX_SKB_FRAGS)) return -EMSGSIZE;
   // NOLINTNEXTLINE: the one large page begins at address 0.
-  auto* octets = reinterpret_cast<u8*>(reinterpret_cast<uintptr_t>(page->octets) + off);
-  si.frags[si.nr_frags++] = {octets, static_cast<u32>(len)};
+  auto* bytes = reinterpret_cast<u8*>(reinterpret_cast<uintptr_t>(page->bytes) + off);
+  si.frags[si.nr_frags++] = {bytes, static_cast<u32>(len)};
   return 0;
 }
 
@@ -305,7 +305,7 @@ Tcp::~Tcp() {
   while (tp_.sk.sk_receive_queue.first != nullptr) popSkb(&tp_.sk);
 }
 
-void Tcp::arrive(const Octets& stream, size_t from, size_t len, const Layout& layout) {
+void Tcp::arrive(const Bytes& stream, size_t from, size_t len, const Layout& layout) {
   const u32 again = std::min<u32>(layout.overlap, static_cast<u32>(tcp_inq(&tp_.sk)));
   sk_buff* skb = makeSkb(stream.data() + from - again, static_cast<u32>(len) + again, layout);
   skb->cb.seq = tp_.rcv_nxt - again;

@@ -27,34 +27,47 @@ typedef unsigned int gfp_t;
 extern "C" {
 #endif
 
-void shim_broken(const char *file, int line, const char *what);
+void shim_broken(const char* file, int line, const char* what);
 #define SHIM_CHECK(c) ((c) ? (void)0 : shim_broken(__FILE__, __LINE__, #c))
 
 /* Tracepoints: none of the kernel's, and none of trace.h */
 
-#define trace_sk_data_ready(sk) do { } while (0)
-#define trace_kw_fpdu_received(s, fpdus, bytes) do { } while (0)
-#define trace_kw_fpdu_sent(s, fpdus, bytes) do { } while (0)
-#define trace_kw_terminate_received(ibdev, qpn, code) do { } while (0)
-#define trace_kw_terminate_sent(ibdev, qpn, code) do { } while (0)
+#define trace_sk_data_ready(sk) \
+  do {                          \
+  } while (0)
+#define trace_kw_fpdu_received(s, fpdus, bytes) \
+  do {                                          \
+  } while (0)
+#define trace_kw_fpdu_sent(s, fpdus, bytes) \
+  do {                                      \
+  } while (0)
+#define trace_kw_terminate_received(ibdev, qpn, code) \
+  do {                                                \
+  } while (0)
+#define trace_kw_terminate_sent(ibdev, qpn, code) \
+  do {                                            \
+  } while (0)
 
 /* Language */
 
-#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
-#define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
-#define container_of(p, type, member) \
-	((type *)((char *)(p) - offsetof(type, member)))
-#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define READ_ONCE(x) (*(const volatile __typeof__(x)*)&(x))
+#define WRITE_ONCE(x, v) (*(volatile __typeof__(x)*)&(x) = (v))
+#define container_of(p, type, member) ((type*)((char*)(p)-offsetof(type, member)))
+#define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
 #define __ro_after_init
 #define noinline __attribute__((__noinline__))
-#define get_unaligned(p) \
-	({ __typeof__(*(p) + 0) v_; memcpy(&v_, (p), sizeof(v_)); v_; })
+#define get_unaligned(p)          \
+  ({                              \
+    __typeof__(*(p) + 0) v_;      \
+    memcpy(&v_, (p), sizeof(v_)); \
+    v_;                           \
+  })
 #define U16_MAX 0xffffU
 #define unlikely(x) (x)
-#define memset_startat(obj, v, member) \
-	memset((char *)(obj) + offsetof(__typeof__(*(obj)), member), (v), \
-	       sizeof(*(obj)) - offsetof(__typeof__(*(obj)), member))
+#define memset_startat(obj, v, member)                             \
+  memset((char*)(obj) + offsetof(__typeof__(*(obj)), member), (v), \
+         sizeof(*(obj)) - offsetof(__typeof__(*(obj)), member))
 #define U32_MAX 0xffffffffU
 #define U64_MAX (~0ULL)
 
@@ -66,43 +79,55 @@ void shim_broken(const char *file, int line, const char *what);
 #define min3(a, b, c) min(min(a, b), c)
 #define max(a, b) max_t(__typeof__((a) + (b)), a, b)
 #define clamp(v, lo, hi) clamp_t(__typeof__(v), v, lo, hi)
-#define ALIGN(n, to) (((n) + (to) - 1) / (to) * (to))
-#define swap(a, b) \
-	do { __typeof__(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
+#define ALIGN(n, to) (((n) + (to)-1) / (to) * (to))
+#define swap(a, b)          \
+  do {                      \
+    __typeof__(a) t_ = (a); \
+    (a) = (b);              \
+    (b) = t_;               \
+  } while (0)
 #endif
 
-#define WARN_ON_ONCE(c) ({ bool w_ = (c); SHIM_CHECK(!w_); w_; })
+#define WARN_ON_ONCE(c) \
+  ({                    \
+    bool w_ = (c);      \
+    SHIM_CHECK(!w_);    \
+    w_;                 \
+  })
 /* The arguments are used, as the real one uses them, but nothing is said. */
-#define pr_debug_ratelimited(...) \
-	do { if (shim_verbose) printf(__VA_ARGS__); } while (0)
+#define pr_debug_ratelimited(...)          \
+  do {                                     \
+    if (shim_verbose) printf(__VA_ARGS__); \
+  } while (0)
 extern bool shim_verbose;
 
 /* Atomics */
 
-typedef struct { int counter; } atomic_t;
-typedef struct { s64 counter; } atomic64_t;
+typedef struct {
+  int counter;
+} atomic_t;
+typedef struct {
+  s64 counter;
+} atomic64_t;
 
-static inline void atomic_set(atomic_t *a, int v) { a->counter = v; }
-static inline int atomic_read(const atomic_t *a) { return a->counter; }
-static inline void atomic_andnot(int v, atomic_t *a) { a->counter &= ~v; }
-static inline int atomic_fetch_or(int v, atomic_t *a)
-{
-	int old = a->counter;
+static inline void atomic_set(atomic_t* a, int v) { a->counter = v; }
+static inline int atomic_read(const atomic_t* a) { return a->counter; }
+static inline void atomic_andnot(int v, atomic_t* a) { a->counter &= ~v; }
+static inline int atomic_fetch_or(int v, atomic_t* a) {
+  int old = a->counter;
 
-	a->counter |= v;
-	return old;
+  a->counter |= v;
+  return old;
 }
-static inline int atomic_cmpxchg(atomic_t *a, int old, int v)
-{
-	int was = a->counter;
+static inline int atomic_cmpxchg(atomic_t* a, int old, int v) {
+  int was = a->counter;
 
-	if (was == old)
-		a->counter = v;
-	return was;
+  if (was == old) a->counter = v;
+  return was;
 }
-static inline void atomic64_add(s64 v, atomic64_t *a) { a->counter += v; }
-static inline void atomic64_inc(atomic64_t *a) { a->counter++; }
-static inline s64 atomic64_read(const atomic64_t *a) { return a->counter; }
+static inline void atomic64_add(s64 v, atomic64_t* a) { a->counter += v; }
+static inline void atomic64_inc(atomic64_t* a) { a->counter++; }
+static inline s64 atomic64_read(const atomic64_t* a) { return a->counter; }
 #define smp_mb__after_atomic() ((void)0)
 #define smp_mb__before_atomic() ((void)0)
 #define smp_mb() ((void)0)
@@ -110,53 +135,52 @@ static inline s64 atomic64_read(const atomic64_t *a) { return a->counter; }
 #define smp_store_release(p, v) ((void)(*(p) = (v)))
 #define cpu_relax() SHIM_CHECK(!"one thread would wait for ever")
 
-static inline void atomic_inc(atomic_t *a) { a->counter++; }
-static inline void atomic_dec(atomic_t *a) { a->counter--; }
-static inline int atomic_read_acquire(const atomic_t *a) { return a->counter; }
+static inline void atomic_inc(atomic_t* a) { a->counter++; }
+static inline void atomic_dec(atomic_t* a) { a->counter--; }
+static inline int atomic_read_acquire(const atomic_t* a) { return a->counter; }
 
-#define ATOMIC_INIT(v) { (v) }
-static inline bool atomic_dec_and_test(atomic_t *a) { return --a->counter == 0; }
+#define ATOMIC_INIT(v) \
+  { (v) }
+static inline bool atomic_dec_and_test(atomic_t* a) { return --a->counter == 0; }
 
 typedef atomic_t refcount_t;
 
-static inline void refcount_set(refcount_t *r, int v) { r->counter = v; }
-static inline void refcount_inc(refcount_t *r)
-{
-	SHIM_CHECK(r->counter > 0);
-	r->counter++;
+static inline void refcount_set(refcount_t* r, int v) { r->counter = v; }
+static inline void refcount_inc(refcount_t* r) {
+  SHIM_CHECK(r->counter > 0);
+  r->counter++;
 }
-static inline bool refcount_dec_and_test(refcount_t *r)
-{
-	SHIM_CHECK(r->counter > 0);
-	return --r->counter == 0;
+static inline bool refcount_dec_and_test(refcount_t* r) {
+  SHIM_CHECK(r->counter > 0);
+  return --r->counter == 0;
 }
 
-struct kref { refcount_t refcount; };
+struct kref {
+  refcount_t refcount;
+};
 
-static inline void kref_init(struct kref *k) { k->refcount.counter = 1; }
-static inline void kref_get(struct kref *k) { refcount_inc(&k->refcount); }
-static inline void kref_put(struct kref *k, void (*release)(struct kref *k))
-{
-	if (refcount_dec_and_test(&k->refcount))
-		release(k);
+static inline void kref_init(struct kref* k) { k->refcount.counter = 1; }
+static inline void kref_get(struct kref* k) { refcount_inc(&k->refcount); }
+static inline void kref_put(struct kref* k, void (*release)(struct kref* k)) {
+  if (refcount_dec_and_test(&k->refcount)) release(k);
 }
 
-static inline void set_bit(int nr, unsigned long *p) { *p |= 1UL << nr; }
-static inline void clear_bit(int nr, unsigned long *p) { *p &= ~(1UL << nr); }
+static inline void set_bit(int nr, unsigned long* p) { *p |= 1UL << nr; }
+static inline void clear_bit(int nr, unsigned long* p) { *p &= ~(1UL << nr); }
 
 /* Locks, of which one thread needs none but must not take twice, and lists. */
 
-typedef struct { bool held; } spinlock_t;
+typedef struct {
+  bool held;
+} spinlock_t;
 
-static inline void shim_spin_lock(spinlock_t *l)
-{
-	SHIM_CHECK(!l->held);
-	l->held = true;
+static inline void shim_spin_lock(spinlock_t* l) {
+  SHIM_CHECK(!l->held);
+  l->held = true;
 }
-static inline void shim_spin_unlock(spinlock_t *l)
-{
-	SHIM_CHECK(l->held);
-	l->held = false;
+static inline void shim_spin_unlock(spinlock_t* l) {
+  SHIM_CHECK(l->held);
+  l->held = false;
 }
 #define spin_lock_init(l) ((l)->held = false)
 #define spin_lock_irq(l) shim_spin_lock(l)
@@ -167,35 +191,35 @@ static inline void shim_spin_unlock(spinlock_t *l)
 #define rcu_read_unlock() ((void)0)
 #define synchronize_rcu() ((void)0)
 
-struct list_head { struct list_head *next, *prev; };
+struct list_head {
+  struct list_head *next, *prev;
+};
 
-#define LIST_HEAD(l) struct list_head l = { &(l), &(l) }
-static inline void INIT_LIST_HEAD(struct list_head *l) { l->next = l->prev = l; }
-static inline void list_add_tail(struct list_head *e, struct list_head *l)
-{
-	e->next = l;
-	e->prev = l->prev;
-	l->prev->next = e;
-	l->prev = e;
+#define LIST_HEAD(l) struct list_head l = {&(l), &(l)}
+static inline void INIT_LIST_HEAD(struct list_head* l) { l->next = l->prev = l; }
+static inline void list_add_tail(struct list_head* e, struct list_head* l) {
+  e->next = l;
+  e->prev = l->prev;
+  l->prev->next = e;
+  l->prev = e;
 }
-static inline void list_splice_init(struct list_head *from, struct list_head *to)
-{
-	if (from->next == from)
-		return;
-	from->next->prev = to;
-	from->prev->next = to->next;
-	to->next->prev = from->prev;
-	to->next = from->next;
-	INIT_LIST_HEAD(from);
+static inline void list_splice_init(struct list_head* from, struct list_head* to) {
+  if (from->next == from) return;
+  from->next->prev = to;
+  from->prev->next = to->next;
+  to->next->prev = from->prev;
+  to->next = from->next;
+  INIT_LIST_HEAD(from);
 }
-#define list_for_each_entry_safe(e, n, l, m) \
-	for ((e) = container_of((l)->next, __typeof__(*(e)), m), \
-	     (n) = container_of((e)->m.next, __typeof__(*(e)), m); \
-	     &(e)->m != (l); \
-	     (e) = (n), (n) = container_of((e)->m.next, __typeof__(*(e)), m))
+#define list_for_each_entry_safe(e, n, l, m)                \
+  for ((e) = container_of((l)->next, __typeof__(*(e)), m),  \
+      (n) = container_of((e)->m.next, __typeof__(*(e)), m); \
+       &(e)->m != (l); (e) = (n), (n) = container_of((e)->m.next, __typeof__(*(e)), m))
 
 /* Nobody could make true what is waited for. */
-typedef struct { char unused; } wait_queue_head_t;
+typedef struct {
+  char unused;
+} wait_queue_head_t;
 
 #define DECLARE_WAIT_QUEUE_HEAD(q) wait_queue_head_t q
 #define init_waitqueue_head(q) ((void)(q))
@@ -205,34 +229,36 @@ typedef struct { char unused; } wait_queue_head_t;
 
 /* Sleepable RCU: waiting for readers from inside a reader would never end. */
 
-struct srcu_struct { int readers; };
+struct srcu_struct {
+  int readers;
+};
 
-static inline int srcu_read_lock(struct srcu_struct *s) { return s->readers++; }
-static inline void srcu_read_unlock(struct srcu_struct *s, int idx)
-{
-	s->readers--;
-	SHIM_CHECK(s->readers == idx);
+static inline int srcu_read_lock(struct srcu_struct* s) { return s->readers++; }
+static inline void srcu_read_unlock(struct srcu_struct* s, int idx) {
+  s->readers--;
+  SHIM_CHECK(s->readers == idx);
 }
-static inline void synchronize_srcu_expedited(struct srcu_struct *s)
-{
-	SHIM_CHECK(s->readers == 0);
+static inline void synchronize_srcu_expedited(struct srcu_struct* s) {
+  SHIM_CHECK(s->readers == 0);
 }
 
 /* Time and work */
 
 #define HZ 250
 extern unsigned long jiffies;
-#define msecs_to_jiffies(ms) ((unsigned long)(ms) * HZ / 1000)
+#define msecs_to_jiffies(ms) ((unsigned long)(ms)*HZ / 1000)
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
 #define time_before(a, b) (!time_after_eq(a, b))
 #define time_after(a, b) time_before(b, a)
 
-struct work_struct { void (*func)(struct work_struct *work); };
+struct work_struct {
+  void (*func)(struct work_struct* work);
+};
 struct delayed_work {
-	struct work_struct work;
-	bool pending;
-	unsigned long due;
+  struct work_struct work;
+  bool pending;
+  unsigned long due;
 };
 struct workqueue_struct;
 
@@ -240,21 +266,18 @@ struct workqueue_struct;
 #define WQ_MEM_RECLAIM 0
 #define WQ_HIGHPRI 0
 
-struct workqueue_struct *alloc_workqueue(const char *name, unsigned int flags,
-					 int max_active);
-void destroy_workqueue(struct workqueue_struct *wq);
-bool mod_delayed_work(struct workqueue_struct *wq, struct delayed_work *dw,
-		      unsigned long delay);
-bool cancel_delayed_work(struct delayed_work *dw);
+struct workqueue_struct* alloc_workqueue(const char* name, unsigned int flags, int max_active);
+void destroy_workqueue(struct workqueue_struct* wq);
+bool mod_delayed_work(struct workqueue_struct* wq, struct delayed_work* dw, unsigned long delay);
+bool cancel_delayed_work(struct delayed_work* dw);
 #define cancel_delayed_work_sync(dw) cancel_delayed_work(dw)
 #define to_delayed_work(w) container_of(w, struct delayed_work, work)
-#define INIT_DELAYED_WORK(dw, f) \
-	(*(dw) = (struct delayed_work){ .work = { .func = (f) } })
+#define INIT_DELAYED_WORK(dw, f) (*(dw) = (struct delayed_work){.work = {.func = (f)}})
 
 /* Memory */
 
 #define GFP_KERNEL 0
-#define GFP_ATOMIC 1	/* may fail, and does when the fuzzer wants it to */
+#define GFP_ATOMIC 1 /* may fail, and does when the fuzzer wants it to */
 #define __GFP_NOWARN 0
 #define __GFP_ACCOUNT 0
 #define GFP_KERNEL_ACCOUNT 0
@@ -263,30 +286,30 @@ bool cancel_delayed_work(struct delayed_work *dw);
 #define PAGE_SIZE 4096UL
 
 struct page {
-	u8 *octets;
-	unsigned int order;
-	int refs;
+  u8* bytes;
+  unsigned int order;
+  int refs;
 };
 struct page_frag {
-	struct page *page;
-	u32 offset;
-	u32 size;
+  struct page* page;
+  u32 offset;
+  u32 size;
 };
 
-void *kcalloc(size_t n, size_t size, gfp_t gfp);
-void kfree(const void *p);
+void* kcalloc(size_t n, size_t size, gfp_t gfp);
+void kfree(const void* p);
 #define kzalloc(size, gfp) kcalloc(1, size, gfp)
 #define kvcalloc(n, size, gfp) kcalloc(n, size, gfp)
 #define kvfree(p) kfree(p)
 /* Large pages are small here, so that their end is met often. */
 #define get_order(size) 1
 #define PAGE_ALLOC_COSTLY_ORDER 0
-struct page *alloc_pages(gfp_t gfp, unsigned int order);
+struct page* alloc_pages(gfp_t gfp, unsigned int order);
 #define alloc_page(gfp) alloc_pages(gfp, 0)
-void get_page(struct page *page);
-void put_page(struct page *page);
+void get_page(struct page* page);
+void put_page(struct page* page);
 #define __free_page(page) put_page(page)
-static inline void *page_address(const struct page *page) { return page->octets; }
+static inline void* page_address(const struct page* page) { return page->bytes; }
 /*
  * All memory that is no page of the shim's is one large page that begins at
  * address 0. References to it count as allocations.
@@ -296,7 +319,7 @@ extern struct page shim_memory;
 #define virt_to_page(va) ((void)(va), &shim_memory)
 #define compound_head(page) (page)
 #define sendpage_ok(page) ((page) == &shim_memory)
-#define page_to_virt(page) ((page)->octets)
+#define page_to_virt(page) ((page)->bytes)
 #define offset_in_page(va) ((size_t)(va))
 #define page_size(page) ((void)(page), SIZE_MAX)
 #define compound_order(page) ((page)->order)
@@ -308,52 +331,52 @@ extern struct page shim_memory;
 #define MAX_SKB_FRAGS 17
 
 typedef struct {
-	u8 *octets;
-	u32 len;
+  u8* bytes;
+  u32 len;
 } skb_frag_t;
 
 struct sk_buff;
 struct skb_shared_info {
-	u8 nr_frags;
-	skb_frag_t frags[MAX_SKB_FRAGS];
-	struct sk_buff *frag_list;
+  u8 nr_frags;
+  skb_frag_t frags[MAX_SKB_FRAGS];
+  struct sk_buff* frag_list;
 };
 struct tcp_skb_cb {
-	u32 seq;
-	u32 end_seq;
-	u8 tcp_flags;
-	u8 eor;
+  u32 seq;
+  u32 end_seq;
+  u8 tcp_flags;
+  u8 eor;
 };
 struct sk_buff {
-	struct sk_buff *next;
-	u32 len;
-	u32 data_len;
-	u8 *data;
-	struct tcp_skb_cb cb;
-	struct skb_shared_info shinfo;
+  struct sk_buff* next;
+  u32 len;
+  u32 data_len;
+  u8* data;
+  struct tcp_skb_cb cb;
+  struct skb_shared_info shinfo;
 };
 struct sk_buff_head {
-	struct sk_buff *first;
-	struct sk_buff *last;
+  struct sk_buff* first;
+  struct sk_buff* last;
 };
 
 #define TCP_SKB_CB(skb) (&(skb)->cb)
 #define TCPHDR_FIN 0x01
 #define skb_shinfo(skb) (&(skb)->shinfo)
 #define skb_headlen(skb) ((skb)->len - (skb)->data_len)
-#define skb_frag_address(f) ((void *)(f)->octets)
+#define skb_frag_address(f) ((void*)(f)->bytes)
 #define skb_frag_size(f) ((f)->len)
 #define skb_frags_readable(skb) true
 #define skb_peek_next(skb, queue) ((skb)->next)
 
 struct ubuf_info;
 struct ubuf_info_ops {
-	void (*complete)(struct sk_buff *skb, struct ubuf_info *ubuf, bool success);
+  void (*complete)(struct sk_buff* skb, struct ubuf_info* ubuf, bool success);
 };
 struct ubuf_info {
-	const struct ubuf_info_ops *ops;
-	refcount_t refcnt;
-	u8 flags;
+  const struct ubuf_info_ops* ops;
+  refcount_t refcnt;
+  u8 flags;
 };
 
 #define SKBFL_ZEROCOPY_FRAG 1
@@ -364,59 +387,53 @@ struct ubuf_info {
 /* Sockets */
 
 struct bio_vec {
-	struct page *bv_page;
-	u32 bv_len;
-	size_t bv_offset;
+  struct page* bv_page;
+  u32 bv_len;
+  size_t bv_offset;
 };
 struct iov_iter {
-	const struct bio_vec *bvec;
-	size_t iov_offset;
-	size_t count;
+  const struct bio_vec* bvec;
+  size_t iov_offset;
+  size_t count;
 };
 struct msghdr {
-	unsigned int msg_flags;
-	struct iov_iter msg_iter;
-	struct ubuf_info *msg_ubuf;
-	int (*sg_from_iter)(struct sk_buff *skb, struct iov_iter *from, size_t len);
+  unsigned int msg_flags;
+  struct iov_iter msg_iter;
+  struct ubuf_info* msg_ubuf;
+  int (*sg_from_iter)(struct sk_buff* skb, struct iov_iter* from, size_t len);
 };
 #define ITER_SOURCE 1
-static inline void bvec_set_page(struct bio_vec *bv, struct page *page, u32 len,
-				 size_t off)
-{
-	bv->bv_page = page;
-	bv->bv_len = len;
-	bv->bv_offset = off;
+static inline void bvec_set_page(struct bio_vec* bv, struct page* page, u32 len, size_t off) {
+  bv->bv_page = page;
+  bv->bv_len = len;
+  bv->bv_offset = off;
 }
-static inline void iov_iter_bvec(struct iov_iter *it, int dir,
-				 const struct bio_vec *bv, int n, size_t len)
-{
-	size_t sum = 0;
-	int i;
+static inline void iov_iter_bvec(struct iov_iter* it, int dir, const struct bio_vec* bv, int n,
+                                 size_t len) {
+  size_t sum = 0;
+  int i;
 
-	for (i = 0; i < n; i++)
-		sum += bv[i].bv_len;
-	SHIM_CHECK(dir == ITER_SOURCE && len == sum);
-	it->bvec = bv;
-	it->iov_offset = 0;
-	it->count = len;
+  for (i = 0; i < n; i++) sum += bv[i].bv_len;
+  SHIM_CHECK(dir == ITER_SOURCE && len == sum);
+  it->bvec = bv;
+  it->iov_offset = 0;
+  it->count = len;
 }
 #define iov_iter_count(it) ((it)->count)
-static inline void iov_iter_advance(struct iov_iter *it, size_t n)
-{
-	SHIM_CHECK(n <= it->count && it->iov_offset + n <= it->bvec->bv_len);
-	it->count -= n;
-	it->iov_offset += n;
-	if (it->iov_offset == it->bvec->bv_len) {
-		it->bvec++;
-		it->iov_offset = 0;
-	}
+static inline void iov_iter_advance(struct iov_iter* it, size_t n) {
+  SHIM_CHECK(n <= it->count && it->iov_offset + n <= it->bvec->bv_len);
+  it->count -= n;
+  it->iov_offset += n;
+  if (it->iov_offset == it->bvec->bv_len) {
+    it->bvec++;
+    it->iov_offset = 0;
+  }
 }
-int skb_append_pagefrags(struct sk_buff *skb, struct page *page, size_t off,
-			 size_t len, size_t max_frags);
-static inline void skb_len_add(struct sk_buff *skb, u32 n)
-{
-	skb->len += n;
-	skb->data_len += n;
+int skb_append_pagefrags(struct sk_buff* skb, struct page* page, size_t off, size_t len,
+                         size_t max_frags);
+static inline void skb_len_add(struct sk_buff* skb, u32 n) {
+  skb->len += n;
+  skb->data_len += n;
 }
 
 #define MSG_DONTWAIT 0x01
@@ -437,57 +454,60 @@ static inline void skb_len_add(struct sk_buff *skb, u32 n)
 enum sock_flags { SOCK_DONE, SOCK_LINGER };
 
 struct socket {
-	struct sock *sk;
-	unsigned long flags;
+  struct sock* sk;
+  unsigned long flags;
 };
 struct mem_cgroup;
 /* Nothing is charged. */
-static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *memcg) { return memcg; }
+static inline struct mem_cgroup* set_active_memcg(struct mem_cgroup* memcg) { return memcg; }
 struct sock {
-	struct { bool slock; bool owned; } sk_lock;
-	int sk_callback_lock;
-	struct socket *sk_socket;
-	void *sk_user_data;
-	void (*sk_data_ready)(struct sock *sk);
-	void (*sk_state_change)(struct sock *sk);
-	void (*sk_write_space)(struct sock *sk);
-	void (*sk_error_report)(struct sock *sk);
-	struct sk_buff_head sk_receive_queue;
-	int sk_state;
-	int sk_err;
-	int sk_shutdown;
-	int sk_rcvbuf;
-	int sk_sndbuf;
-	int sk_wmem_queued;
-	int sk_rmem_alloc;
-	gfp_t sk_allocation;
-	unsigned int sk_route_caps;
-	bool sk_use_task_frag;
-	unsigned long sk_lingertime;
-	unsigned long sk_flags;
-	bool blocked;		/* the send buffer is full */
-	bool fin_sent;
-	bool released;
+  struct {
+    bool slock;
+    bool owned;
+  } sk_lock;
+  int sk_callback_lock;
+  struct socket* sk_socket;
+  void* sk_user_data;
+  void (*sk_data_ready)(struct sock* sk);
+  void (*sk_state_change)(struct sock* sk);
+  void (*sk_write_space)(struct sock* sk);
+  void (*sk_error_report)(struct sock* sk);
+  struct sk_buff_head sk_receive_queue;
+  int sk_state;
+  int sk_err;
+  int sk_shutdown;
+  int sk_rcvbuf;
+  int sk_sndbuf;
+  int sk_wmem_queued;
+  int sk_rmem_alloc;
+  gfp_t sk_allocation;
+  unsigned int sk_route_caps;
+  bool sk_use_task_frag;
+  unsigned long sk_lingertime;
+  unsigned long sk_flags;
+  bool blocked; /* the send buffer is full */
+  bool fin_sent;
+  bool released;
 };
 struct inet_connection_sock {
-	u32 icsk_delack_max;
-	struct {
-		u16 rcv_mss;
-	} icsk_ack;
+  u32 icsk_delack_max;
+  struct {
+    u16 rcv_mss;
+  } icsk_ack;
 };
 
 struct tcp_sock {
-	struct sock sk;
-	struct inet_connection_sock csk;
-	u32 copied_seq;
-	u32 rcv_nxt;
-	u32 rcv_wup;
-	u32 snd_una;		/* what is sent is acknowledged at once */
-	u32 mss_cache;
-	int nonagle;
+  struct sock sk;
+  struct inet_connection_sock csk;
+  u32 copied_seq;
+  u32 rcv_nxt;
+  u32 rcv_wup;
+  u32 snd_una; /* what is sent is acknowledged at once */
+  u32 mss_cache;
+  int nonagle;
 };
 
-#define tcp_sk(sk) ((struct tcp_sock *)(sk))
+#define tcp_sk(sk) ((struct tcp_sock*)(sk))
 #define inet_csk(sk) (&tcp_sk(sk)->csk)
 #define sock_set_flag(sk, flag) ((sk)->sk_flags |= 1UL << (flag))
 #define sock_flag(sk, flag) (!!((sk)->sk_flags & 1UL << (flag)))
@@ -518,45 +538,45 @@ extern bool shim_in_fpu;
 #define in_hardirq() false
 #define irqs_disabled() false
 
-void lock_sock(struct sock *sk);
-void release_sock(struct sock *sk);
-bool shim_slock(struct sock *sk, bool try_only);
-void bh_unlock_sock(struct sock *sk);
+void lock_sock(struct sock* sk);
+void release_sock(struct sock* sk);
+bool shim_slock(struct sock* sk, bool try_only);
+void bh_unlock_sock(struct sock* sk);
 #define bh_lock_sock(sk) shim_slock(sk, false)
 #define spin_trylock(lock) shim_slock(container_of(lock, struct sock, sk_lock.slock), true)
 
-int tcp_inq(struct sock *sk);
-struct sk_buff *tcp_recv_skb(struct sock *sk, u32 seq, u32 *off);
-void tcp_read_done(struct sock *sk, size_t len);
-int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t len);
+int tcp_inq(struct sock* sk);
+struct sk_buff* tcp_recv_skb(struct sock* sk, u32 seq, u32* off);
+void tcp_read_done(struct sock* sk, size_t len);
+int tcp_sendmsg_locked(struct sock* sk, struct msghdr* msg, size_t len);
 /* What was sent is gone from the queue at once. */
-#define tcp_write_queue_tail(sk) ((void)(sk), (struct sk_buff *)NULL)
+#define tcp_write_queue_tail(sk) ((void)(sk), (struct sk_buff*)NULL)
 #define tcp_skb_can_collapse_to(skb) (!(skb)->cb.eor)
-int kernel_sock_shutdown(struct socket *sock, int how);
-void sock_release(struct socket *sock);
+int kernel_sock_shutdown(struct socket* sock, int how);
+void sock_release(struct socket* sock);
 
 /* The RDMA core's names for rights and results. */
 
 enum {
-	IB_ACCESS_LOCAL_WRITE = 1 << 0,
-	IB_ACCESS_REMOTE_WRITE = 1 << 1,
-	IB_ACCESS_REMOTE_READ = 1 << 2,
-	IB_ACCESS_REMOTE_ATOMIC = 1 << 3,
+  IB_ACCESS_LOCAL_WRITE = 1 << 0,
+  IB_ACCESS_REMOTE_WRITE = 1 << 1,
+  IB_ACCESS_REMOTE_READ = 1 << 2,
+  IB_ACCESS_REMOTE_ATOMIC = 1 << 3,
 };
 
 enum ib_wc_status {
-	IB_WC_SUCCESS,
-	IB_WC_LOC_LEN_ERR,
-	IB_WC_LOC_QP_OP_ERR,
-	IB_WC_LOC_EEC_OP_ERR,
-	IB_WC_LOC_PROT_ERR,
-	IB_WC_WR_FLUSH_ERR,
-	IB_WC_MW_BIND_ERR,
-	IB_WC_BAD_RESP_ERR,
-	IB_WC_LOC_ACCESS_ERR,
-	IB_WC_REM_INV_REQ_ERR,
-	IB_WC_REM_ACCESS_ERR,
-	IB_WC_REM_OP_ERR,
+  IB_WC_SUCCESS,
+  IB_WC_LOC_LEN_ERR,
+  IB_WC_LOC_QP_OP_ERR,
+  IB_WC_LOC_EEC_OP_ERR,
+  IB_WC_LOC_PROT_ERR,
+  IB_WC_WR_FLUSH_ERR,
+  IB_WC_MW_BIND_ERR,
+  IB_WC_BAD_RESP_ERR,
+  IB_WC_LOC_ACCESS_ERR,
+  IB_WC_REM_INV_REQ_ERR,
+  IB_WC_REM_ACCESS_ERR,
+  IB_WC_REM_OP_ERR,
 };
 
 #ifdef __cplusplus

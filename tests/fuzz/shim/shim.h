@@ -8,15 +8,15 @@
 
 namespace shim {
 
-using Octets = std::vector<u8>;
+using Bytes = std::vector<u8>;
 
-// How arriving octets lie in a socket buffer.
+// How arriving bytes lie in a socket buffer.
 struct Layout {
-  u32 head = ~0U;       // octets of the linear part; the rest are fragments
-  u32 frag = ~0U;       // octets of each fragment
+  u32 head = ~0U;       // bytes of the linear part; the rest are fragments
+  u32 frag = ~0U;       // bytes of each fragment
   bool adjoin = false;  // fragments are neighbours in memory
   bool list = false;    // a second buffer on the frag_list takes the second half
-  u32 overlap = 0;      // octets sent again that are in the queue already
+  u32 overlap = 0;      // bytes sent again that are in the queue already
 };
 
 // One end of a TCP connection, whose other end is the fuzzer.
@@ -29,8 +29,8 @@ class Tcp {
 
   socket* handle() { return &socket_; }
   ::sock* sk() { return &tp_.sk; }
-  // Queues octets, of which those before `from` have been queued before; tells nobody.
-  void arrive(const Octets& stream, size_t from, size_t len, const Layout& layout);
+  // Queues bytes, of which those before `from` have been queued before; tells nobody.
+  void arrive(const Bytes& stream, size_t from, size_t len, const Layout& layout);
   void fin();
   void reset();
   void dataReady();
@@ -38,14 +38,14 @@ class Tcp {
   void unblock();
   bool released() const { return tp_.sk.released; }
   bool finSent() const { return tp_.sk.fin_sent; }
-  const Octets& sent() const { return sent_; }
+  const Bytes& sent() const { return sent_; }
 
  private:
   friend int ::tcp_sendmsg_locked(::sock*, msghdr*, size_t);
   friend void ::sock_release(::socket*);
   tcp_sock tp_{};
   socket socket_{};
-  Octets sent_;
+  Bytes sent_;
   std::vector<ubuf_info*> lent_;  // what was sent without a copy
 };
 

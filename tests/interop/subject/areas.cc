@@ -31,9 +31,9 @@ ibv_sge Area::sge(uint64_t offset, uint32_t length) const {
 
 void Area::erase() { std::memset(memory_.data(), vm::kBackground, memory_.size()); }
 
-void Area::fill(uint64_t offset, const std::vector<uint8_t>& octets) {
-  if (offset > size_ || octets.size() > size_ - offset) fail("fill goes beyond the area");
-  std::memcpy(data() + offset, octets.data(), octets.size());
+void Area::fill(uint64_t offset, const std::vector<uint8_t>& bytes) {
+  if (offset > size_ || bytes.size() > size_ - offset) fail("fill goes beyond the area");
+  std::memcpy(data() + offset, bytes.data(), bytes.size());
 }
 
 std::string Area::look() const {

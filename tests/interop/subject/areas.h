@@ -17,15 +17,15 @@ class Area {
   Area(ibv_pd* pd, size_t size, int access, uint64_t iova);
 
   const ibv_mr* mr() const { return mr_.get(); }
-  // The address by which work requests and the peer know the first octet.
+  // The address by which work requests and the peer know the first byte.
   uint64_t address() const { return address_; }
   ibv_sge sge(uint64_t offset, uint32_t length) const;
 
   void deregister() { mr_.reset(); }
   void erase();
-  void fill(uint64_t offset, const std::vector<uint8_t>& octets);
+  void fill(uint64_t offset, const std::vector<uint8_t>& bytes);
   // "clean", or the offset from the region's start (negative in the guard before it) of the first
-  // octet that is not background, and all octets from there to the last such.
+  // byte that is not background, and all bytes from there to the last such.
   std::string look() const;
 
  private:

@@ -65,26 +65,26 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-std::string toHex(const uint8_t* octets, size_t length) {
+std::string toHex(const uint8_t* bytes, size_t length) {
   static const char kDigits[] = "0123456789abcdef";
   if (length == 0) return "-";
   std::string text;
   text.reserve(2 * length);
   for (size_t i = 0; i < length; ++i) {
-    text += kDigits[octets[i] >> 4];
-    text += kDigits[octets[i] & 15];
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
   }
   return text;
 }
 
 std::vector<uint8_t> fromHex(const std::string& text) {
-  std::vector<uint8_t> octets;
-  if (text == "-") return octets;
-  if (text.size() % 2 != 0) fail("half an octet in \"%s\"", text.c_str());
+  std::vector<uint8_t> bytes;
+  if (text == "-") return bytes;
+  if (text.size() % 2 != 0) fail("half a byte in \"%s\"", text.c_str());
   for (size_t i = 0; i < text.size(); i += 2) {
-    octets.push_back(static_cast<uint8_t>(toNumber("0x" + text.substr(i, 2))));
+    bytes.push_back(static_cast<uint8_t>(toNumber("0x" + text.substr(i, 2))));
   }
-  return octets;
+  return bytes;
 }
 
 }  // namespace kiwarp::interop

@@ -32,8 +32,8 @@ class Command {
 uint64_t toNumber(const std::string& text);
 std::vector<std::string> split(const std::string& text, char separator);
 
-// "-" stands for no octets at all: an empty word could not be told from a missing one.
-std::string toHex(const uint8_t* octets, size_t length);
+// "-" stands for no bytes at all: an empty word could not be told from a missing one.
+std::string toHex(const uint8_t* bytes, size_t length);
 std::vector<uint8_t> fromHex(const std::string& text);
 
 }  // namespace kiwarp::interop

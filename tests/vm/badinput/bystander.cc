@@ -27,7 +27,7 @@ void fill(const Buffer& buffer, uint64_t seed) {
 
 void compare(const uint8_t* actual, const uint8_t* expected, size_t length, const char* what) {
   if (auto bad = firstDifference(actual, expected, length)) {
-    fail("bystander's %s differs at octet %zu of %zu", what, *bad, length);
+    fail("bystander's %s differs at byte %zu of %zu", what, *bad, length);
   }
 }
 

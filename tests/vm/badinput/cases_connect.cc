@@ -27,8 +27,8 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
 
-  void send(const std::vector<uint8_t>& octets) const {
-    if (::send(fd_, octets.data(), octets.size(), MSG_NOSIGNAL) < 0) {
+  void send(const std::vector<uint8_t>& bytes) const {
+    if (::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) {
       fail("send: %s", errnoName(errno).c_str());
     }
   }
@@ -152,9 +152,9 @@ std::vector<uint8_t> mpaRequest(uint8_t revision, uint16_t private_length) {
 }
 
 // The listener drops the caller without telling its consumer.
-void expectDropped(Env& env, const std::vector<uint8_t>& octets) {
+void expectDropped(Env& env, const std::vector<uint8_t>& bytes) {
   Socket caller(connectTcp(env));
-  if (!octets.empty()) caller.send(octets);
+  if (!bytes.empty()) caller.send(bytes);
   const Deadline limit(env.startupLimit() + kMargin);
   if (!caller.ended(limit)) fail("expected the connection to end, it is still there");
   if (auto event = env.serverCm().next(Deadline(milliseconds(100)))) {

@@ -99,7 +99,7 @@ void mrAccess(Env& env) {
 void mrRange(Env& env) {
   Memory memory(kPage);
   const int access = IBV_ACCESS_LOCAL_WRITE;
-  refuseMr(env, "no octets", EINVAL, memory.data(), 0, access);
+  refuseMr(env, "no bytes", EINVAL, memory.data(), 0, access);
   refuseMr(env, "a length that wraps", EINVAL, memory.data(), SIZE_MAX - 100, access);
   refuseMr(env, "the last page of the address space", EINVAL,
            reinterpret_cast<void*>(UINTPTR_MAX - 99), kPage, access);

@@ -134,8 +134,8 @@ void addAll(std::vector<Case>* cases, const std::string& name,
 void addLocalCases(std::vector<Case>* cases) {
   addAll(cases, "wrong-lkey", wrongLkey);
   addAll(cases, "lkey-of-other-pd", otherPd);
-  addAll(cases, "ends-one-octet-past", pastEnd);
-  addAll(cases, "starts-one-octet-before", beforeStart);
+  addAll(cases, "ends-one-byte-past", pastEnd);
+  addAll(cases, "starts-one-byte-before", beforeStart);
   addAll(cases, "address-wraps", wraps);
   addAll(cases, "deregistered-lkey", deregistered);
   cases->push_back({"local-send-second-sge-bad", secondSgeBad});

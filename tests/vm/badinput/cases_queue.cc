@@ -68,7 +68,7 @@ void inlineOneTooMany(Env& env) {
   const auto address = reinterpret_cast<uintptr_t>(data.data());
   Buffer inbox(env.pd(), kSize, kLocal);
   mustRecv(link->server.qp(), 10, {inbox.sge(0, granted)});
-  expectBad("one octet too many", EINVAL, 1,
+  expectBad("one byte too many", EINVAL, 1,
             postSend(link->client.qp(),
                      {Work::send(1, {{address, granted + 1, 0}}).flags(IBV_SEND_INLINE)}));
   expectErrno(
@@ -246,7 +246,7 @@ void addQueueCases(std::vector<Case>* cases) {
   cases->push_back({"post-too-many-send-sges", tooManySendSges});
   cases->push_back({"post-too-many-receive-sges", tooManyReceiveSges});
   cases->push_back({"post-too-much-inline", tooMuchInline});
-  cases->push_back({"post-inline-one-octet-too-many", inlineOneTooMany});
+  cases->push_back({"post-inline-one-byte-too-many", inlineOneTooMany});
   cases->push_back({"post-inline-read", inlineRead});
   cases->push_back({"post-unsupported-opcode", unsupportedOpcode});
   cases->push_back({"post-undefined-opcode", undefinedOpcode});

@@ -68,7 +68,7 @@ void wrongRkey(Env& env, Kind kind) {
   offend(env, scene, kind, scene.target.address(), scene.target.rkey() ^ 0x5a5a5a00);
 }
 
-void wrongKeyOctet(Env& env, Kind kind) {
+void wrongKeyByte(Env& env, Kind kind) {
   Scene scene(env, kFull);
   offend(env, scene, kind, scene.target.address(), scene.target.rkey() ^ 0x01);
 }
@@ -111,7 +111,7 @@ void pastEnd(Env& env, Kind kind) {
   offend(env, scene, kind, scene.target.address() + kSize - kLength + 1, scene.target.rkey());
 }
 
-void oneOctetPastEnd(Env& env, Kind kind) {
+void oneBytePastEnd(Env& env, Kind kind) {
   Scene scene(env, kFull);
   offend(env, scene, kind, scene.target.address() + kSize, scene.target.rkey(), 1);
 }
@@ -126,7 +126,7 @@ void wraps(Env& env, Kind kind) {
   offend(env, scene, kind, UINT64_MAX - kLength / 2, scene.target.rkey());
 }
 
-// An access that ends exactly at the region's end is right, and one of no octets is not checked at
+// An access that ends exactly at the region's end is right, and one of no bytes is not checked at
 // all (RFC 5041 section 5.1 leaves STag and TO of an empty segment alone).
 void edgesAllowed(Env& env, Kind kind) {
   Scene scene(env, kFull);
@@ -143,7 +143,7 @@ void edgesAllowed(Env& env, Kind kind) {
   }
   expectErrno("post", 0, postSend(client.qp(), list).error);
   env.expectWc(client.send_cq.get(), 1, {IBV_WC_SUCCESS}, "access up to the end");
-  env.expectWc(client.send_cq.get(), 2, {IBV_WC_SUCCESS}, "access of no octets");
+  env.expectWc(client.send_cq.get(), 2, {IBV_WC_SUCCESS}, "access of no bytes");
   env.expectAlive(*scene.link);
 }
 
@@ -269,15 +269,15 @@ void addBoth(std::vector<Case>* cases, const std::string& name,
 
 void addRemoteCases(std::vector<Case>* cases) {
   addBoth(cases, "wrong-rkey", wrongRkey);
-  addBoth(cases, "wrong-key-octet", wrongKeyOctet);
+  addBoth(cases, "wrong-key-byte", wrongKeyByte);
   addBoth(cases, "rkey-of-other-pd", otherPd);
   addBoth(cases, "deregistered-rkey", deregistered);
   addBoth(cases, "mr-without-right", mrWithoutRight);
   addBoth(cases, "mr-local-only", mrLocalOnly);
   addBoth(cases, "qp-without-right", qpWithoutRight);
-  addBoth(cases, "ends-one-octet-past", pastEnd);
-  addBoth(cases, "octet-past-the-end", oneOctetPastEnd);
-  addBoth(cases, "starts-one-octet-before", beforeStart);
+  addBoth(cases, "ends-one-byte-past", pastEnd);
+  addBoth(cases, "byte-past-the-end", oneBytePastEnd);
+  addBoth(cases, "starts-one-byte-before", beforeStart);
   addBoth(cases, "address-wraps", wraps);
   addBoth(cases, "edges-allowed", edgesAllowed);
   cases->push_back({"send-longer-than-receive", sendTooLong});

@@ -126,7 +126,7 @@ ibv_sge Buffer::sge(int64_t offset, uint32_t length) const {
 
 void Buffer::expectUntouched(const std::string& what) const {
   if (auto bad = firstDisturbed(memory_.data(), memory_.size())) {
-    fail("%s: octet %ld of the region was written", what.c_str(),
+    fail("%s: byte %ld of the region was written", what.c_str(),
          static_cast<long>(*bad) - static_cast<long>(kMargin));
   }
 }

@@ -62,7 +62,7 @@ class Buffer {
   ibv_mr* mr() const { return mr_.get(); }
   ibv_sge sge(int64_t offset, uint32_t length) const;
   void deregister() { mr_.reset(); }
-  // Fails the case when any octet, of the MR or of the margins, is not the background.
+  // Fails the case when any byte, of the MR or of the margins, is not the background.
   void expectUntouched(const std::string& what) const;
 
  private:

@@ -16,7 +16,7 @@ Extent RingCursor::peek(size_t length) const {
 }
 
 Extent RingCursor::take(size_t length) {
-  if (length > capacity_) fail("extent of %zu octets in a region of %zu", length, capacity_);
+  if (length > capacity_) fail("extent of %zu bytes in a region of %zu", length, capacity_);
   const Extent extent = peek(length);
   next_ = extent.end;
   return extent;
@@ -115,7 +115,7 @@ std::optional<std::string> checkArea(const uint8_t* base, const Area& area, cons
     }
     done += used;
   }
-  if (done != length) return strf("only %zu of %zu octets have a place", done, length);
+  if (done != length) return strf("only %zu of %zu bytes have a place", done, length);
   return checkGuards(base, area);
 }
 

@@ -79,8 +79,8 @@ class Arena {
 // Splits total into at most the given number of lengths; zero lengths only when allowed.
 std::vector<uint32_t> splitLength(Rng& rng, size_t total, unsigned pieces, bool allow_zero);
 
-// Checks that the first `length` octets of the pieces equal `expected` and that everything else
-// in the extent is background. Returns a description of the first octet that is wrong.
+// Checks that the first `length` bytes of the pieces equal `expected` and that everything else
+// in the extent is background. Returns a description of the first byte that is wrong.
 std::optional<std::string> checkArea(const uint8_t* base, const Area& area, const uint8_t* expected,
                                      size_t length);
 void fillArea(uint8_t* base, const Area& area, const uint8_t* data);

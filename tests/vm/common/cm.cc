@@ -63,8 +63,8 @@ std::optional<CmEvent> EventChannel::next(const Deadline& deadline) {
     if (rdma_get_cm_event(channel_, &event) == 0) {
       CmEvent result{event->event, event->status, event->id, {}, 0, 0};
       const rdma_conn_param& conn = event->param.conn;
-      const auto* octets = static_cast<const uint8_t*>(conn.private_data);
-      if (octets) result.private_data.assign(octets, octets + conn.private_data_len);
+      const auto* bytes = static_cast<const uint8_t*>(conn.private_data);
+      if (bytes) result.private_data.assign(bytes, bytes + conn.private_data_len);
       result.responder_resources = conn.responder_resources;
       result.initiator_depth = conn.initiator_depth;
       rdma_ack_cm_event(event);

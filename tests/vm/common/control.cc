@@ -75,12 +75,12 @@ Control Control::connectTo(const std::string& host, uint16_t port, const Deadlin
 }
 
 void Control::send(const ControlMessage& message) {
-  const auto* octets = reinterpret_cast<const uint8_t*>(&message);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&message);
   size_t sent = 0;
   const Deadline deadline(kSendLimit);
   while (sent < sizeof(message)) {
     const ssize_t n =
-        ::send(fd_, octets + sent, sizeof(message) - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(fd_, bytes + sent, sizeof(message) - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) {
       sent += static_cast<size_t>(n);
       continue;

@@ -9,7 +9,7 @@
 
 namespace kiwarp::vm {
 
-// The octet that memory holds where no transfer has anything to write.
+// The byte that memory holds where no transfer has anything to write.
 constexpr uint8_t kBackground = 0xb6;
 // What a source buffer is overwritten with once its owner may use it again.
 constexpr uint8_t kScribble = 0x5d;
@@ -18,10 +18,10 @@ constexpr uint8_t kScribble = 0x5d;
 // to generate a pattern for each message: the receiver compares against its own copy.
 Memory makeOcean(uint64_t seed, size_t length);
 
-// The offset of the first octet that differs.
+// The offset of the first byte that differs.
 std::optional<size_t> firstDifference(const uint8_t* actual, const uint8_t* expected,
                                       size_t length);
-// The offset of the first octet that isn't the background.
+// The offset of the first byte that isn't the background.
 std::optional<size_t> firstDisturbed(const uint8_t* memory, size_t length);
 
 }  // namespace kiwarp::vm

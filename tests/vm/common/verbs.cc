@@ -18,13 +18,13 @@ Pd allocPd(ibv_context* context) {
 
 Mr regMr(ibv_pd* pd, void* address, size_t length, int access) {
   Mr mr(ibv_reg_mr(pd, address, length, access));
-  if (!mr) fail("ibv_reg_mr of %zu octets: %s", length, errnoName(errno).c_str());
+  if (!mr) fail("ibv_reg_mr of %zu bytes: %s", length, errnoName(errno).c_str());
   return mr;
 }
 
 Mr regMrIova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
   Mr mr(ibv_reg_mr_iova(pd, address, length, iova, access));
-  if (!mr) fail("ibv_reg_mr_iova of %zu octets: %s", length, errnoName(errno).c_str());
+  if (!mr) fail("ibv_reg_mr_iova of %zu bytes: %s", length, errnoName(errno).c_str());
   return mr;
 }
 
@@ -91,7 +91,7 @@ std::string describe(const ibv_wc& wc) {
 
 Memory::Memory(size_t length) : size_(length) {
   void* mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) fail("mmap of %zu octets: %s", length, errnoName(errno).c_str());
+  if (mapped == MAP_FAILED) fail("mmap of %zu bytes: %s", length, errnoName(errno).c_str());
   data_ = static_cast<uint8_t*>(mapped);
 }
 

@@ -59,7 +59,7 @@ wait_server rping-server a 7174
 shown ip netns exec b rping -c -a 10.1.0.1 -C 3 -v || exit 1
 
 step "perftest between the namespaces, in an emulated machine (MB/s)"
-printf '%12s %14s %14s %14s\n' octets ib_write_bw ib_send_bw ib_read_bw
+printf '%12s %14s %14s %14s\n' bytes ib_write_bw ib_send_bw ib_read_bw
 for size in "${sizes[@]}"; do
 	printf '%12s' "$size"
 	for verb in write send read; do

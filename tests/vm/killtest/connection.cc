@@ -46,10 +46,10 @@ Connection::Connection(CmId id, ibv_comp_channel* channel, bool client, uint64_t
 
 ConnectParams Connection::params() const {
   const TrafficKeys keys{reinterpret_cast<uintptr_t>(memory_.data()) + kExposed, mr_->rkey, kMagic};
-  const auto* octets = reinterpret_cast<const uint8_t*>(&keys);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&keys);
   ConnectParams params;
   params.responder_resources = params.initiator_depth = 8;
-  params.private_data.assign(octets, octets + sizeof(keys));
+  params.private_data.assign(bytes, bytes + sizeof(keys));
   return params;
 }
 

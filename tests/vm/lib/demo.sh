@@ -56,7 +56,7 @@ demo_files() {
 
 demo_counts() { # WHOSE
 	step "What went over the wire, as the $1's device counted it"
-	echo "$(counter kw_vb tx_octets) octets out, $(counter kw_vb rx_octets) octets in"
+	echo "$(counter kw_vb tx_octets) bytes out, $(counter kw_vb rx_octets) bytes in"
 	shown rdma resource show
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """start_keys.py CAPTURE OUT: revision 0 for a reader that knows revision 1 alone.
 
-Writes the capture again. In place of each Start Key, 16 octets, stands the frame of revision 1 that
+Writes the capture again. In place of each Start Key, 16 bytes, stands the frame of revision 1 that
 says the same, of 20: request for the side whose key comes first, reply for the other. The sequence
 numbers behind it are four higher for that; all else is as it was sent. Prints how many keys there
 were.
@@ -34,20 +34,20 @@ class Translator:
         tcp = ETHERNET + (frame[ETHERNET] & 15) * 4
         (length,) = struct.unpack_from(">H", frame, ETHERNET + 2)
         payload = tcp + (frame[tcp + 12] >> 4) * 4
-        octets = frame[payload : ETHERNET + length]
+        buf = frame[payload : ETHERNET + length]
         way, back = frame[tcp : tcp + 4], frame[tcp + 2 : tcp + 4] + frame[tcp : tcp + 2]
         seq, ack = struct.unpack_from(">II", frame, tcp + 4)
-        if octets.startswith(KEY):
+        if buf.startswith(KEY):
             self.key_at[way] = seq
             if back not in self.requests:
                 self.requests.add(way)
             key = REQ if way in self.requests else REP
-            octets = key + bytes((octets[15] & 0xC0, 1, 0, 0)) + octets[16:]
+            buf = key + bytes((buf[15] & 0xC0, 1, 0, 0)) + buf[16:]
             length += MORE
         headers = bytearray(frame[:payload])
         struct.pack_into(">H", headers, ETHERNET + 2, length)
         struct.pack_into(">II", headers, tcp + 4, self.moved(way, seq), self.moved(back, ack))
-        return bytes(headers) + octets
+        return bytes(headers) + buf
 
 
 def main():

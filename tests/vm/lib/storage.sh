@@ -120,7 +120,7 @@ fio_ends() {
 }
 
 # fio_gives_up NAME [SECONDS]: its disk is gone for good, which it says, and ends. A disk that is
-# being removed has no octets, and so no space.
+# being removed has no bytes, and so no space.
 fio_gives_up() {
 	until_true "${2:-60}" gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
 	await "$1"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """stream_check.py CAPTURE [--markers]
 
-Follow every MPA stream of a capture octet by octet, from the start-up frame on, the way RFC 5044
+Follow every MPA stream of a capture byte by byte, from the start-up frame on, the way RFC 5044
 describes it: where each FPDU begins follows from the lengths before it, a marker stands at every
-512th octet and points to the ULPDU_Length of its FPDU, the CRC covers both. Prints a line for
+512th byte and points to the ULPDU_Length of its FPDU, the CRC covers both. Prints a line for
 each stream with what was found; exits with 1 if anything is wrong.
 
 Wireshark's dissector loses a marked stream when a segment holds more than one FPDU, or when a
@@ -29,10 +29,10 @@ def crc_table():
 CRC_TABLE = crc_table()
 
 
-def crc32c(octets):
+def crc32c(buf):
     crc = 0xFFFFFFFF
-    for octet in octets:
-        crc = (crc >> 8) ^ CRC_TABLE[(crc ^ octet) & 255]
+    for byte in buf:
+        crc = (crc >> 8) ^ CRC_TABLE[(crc ^ byte) & 255]
     return crc ^ 0xFFFFFFFF
 
 
@@ -41,7 +41,7 @@ class Direction:
 
     def __init__(self, first_seq):
         self.first_seq = first_seq
-        self.octets = bytearray()
+        self.buf = bytearray()
         self.segments = []
         self.received = []
 
@@ -50,11 +50,11 @@ class Direction:
 
     def join(self):
         for at, payload in sorted(self.received):
-            if at > len(self.octets):
-                raise SystemExit("octets are missing from the capture")
-            if at + len(payload) > len(self.octets):
+            if at > len(self.buf):
+                raise SystemExit("bytes are missing from the capture")
+            if at + len(payload) > len(self.buf):
                 self.segments.append((at, at + len(payload)))
-                self.octets[at:] = payload
+                self.buf[at:] = payload
 
 
 def directions(capture):
@@ -114,11 +114,11 @@ class Checker:
 
 def check(name, direction, markers):
     """Returns whether all is well, or None for what is not MPA."""
-    if bytes(direction.octets[:16]) not in START_KEYS:
+    if bytes(direction.buf[:16]) not in START_KEYS:
         return None
-    (private,) = struct.unpack_from(">H", direction.octets, 18)
+    (private,) = struct.unpack_from(">H", direction.buf, 18)
     start = 20 + private
-    checker = Checker(bytes(direction.octets[start:]), markers)
+    checker = Checker(bytes(direction.buf[start:]), markers)
     try:
         checker.run()
         complete = checker.at == len(checker.stream)

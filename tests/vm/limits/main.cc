@@ -26,7 +26,7 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-limits --addr ADDR [--port N] [--huge] [--memory-percent N]\n"
-    "  --huge              also a Write and a Send of 2^31 octets\n"
+    "  --huge              also a Write and a Send of 2^31 bytes\n"
     "  --memory-percent N  how much of the memory goes into one MR (60)\n"
     "Prints TAP.\n";
 
@@ -153,7 +153,7 @@ void Limits::largestQp() {
   prepare(&end, config, 64);
   if (end.cap.max_send_wr < 16384 || end.cap.max_recv_wr < 16384 || end.cap.max_send_sge < 16 ||
       end.cap.max_recv_sge < 16 || end.cap.max_inline_data < 256) {
-    fail("granted %u send WRs, %u receive WRs, %u and %u SGEs, %u octets inline",
+    fail("granted %u send WRs, %u receive WRs, %u and %u SGEs, %u bytes inline",
          end.cap.max_send_wr, end.cap.max_recv_wr, end.cap.max_send_sge, end.cap.max_recv_sge,
          end.cap.max_inline_data);
   }
@@ -191,7 +191,7 @@ void Limits::fullQueues() {
   await(pair.client.cq.get(), kWrs, kLimit);
   await(pair.server.cq.get(), kWrs, kLimit);
   if (auto bad = firstDifference(inbox.data(), source.data(), inbox.size())) {
-    fail("octet %zu of the %u messages is wrong", *bad, kWrs);
+    fail("byte %zu of the %u messages is wrong", *bad, kWrs);
   }
 }
 
@@ -242,7 +242,7 @@ void Limits::gatherSixteen() {
   size_t done = 0;
   for (const ibv_sge& sge : to) {
     if (std::memcmp(reinterpret_cast<void*>(sge.addr), expected.data() + done, sge.length) != 0) {
-      fail("the SGE after %zu octets is wrong", done);
+      fail("the SGE after %zu bytes is wrong", done);
     }
     done += sge.length;
   }
@@ -274,7 +274,7 @@ void Limits::inlineMost() {
   transfer(pair, IBV_WR_RDMA_READ,
            {reinterpret_cast<uintptr_t>(back.data()), kInline, back_mr->lkey},
            reinterpret_cast<uintptr_t>(inbox.data()), inbox_mr->rkey);
-  if (firstDifference(back.data(), expected.data(), kInline)) fail("the octets differ");
+  if (firstDifference(back.data(), expected.data(), kInline)) fail("the bytes differ");
 }
 
 void Limits::wholeMemory() {
@@ -303,7 +303,7 @@ void Limits::wholeMemory() {
              mr->rkey);
     if (firstDifference(back.data(), ocean.data(), length) ||
         firstDifference(memory.data() + offset, ocean.data(), length)) {
-      fail("the octets at offset %llu differ", static_cast<unsigned long long>(offset));
+      fail("the bytes at offset %llu differ", static_cast<unsigned long long>(offset));
     }
   }
   // The MR serves as a local buffer too, by its iova.
@@ -312,7 +312,7 @@ void Limits::wholeMemory() {
            ocean_mr->rkey);
   if (firstDifference(back.data(), memory.data() + 1, kPage) ||
       firstDifference(memory.data() + size - kPage, ocean.data(), kPage)) {
-    fail("the octets of the local buffer differ");
+    fail("the bytes of the local buffer differ");
   }
 }
 
@@ -358,7 +358,7 @@ struct HugeBuffers {
   }
   void check() const {
     if (auto bad = firstDifference(target.data(), source.data(), Folded::kPiece)) {
-      fail("octet %zu differs", *bad);
+      fail("byte %zu differs", *bad);
     }
   }
   Folded source, target;

@@ -36,7 +36,7 @@ void Suite::settings() {
   number("connect_timeout_ms", 20000, 100, 600000, false);
   number("start_timeout_ms", 10000, 100, 600000, false);
   number("offer_timeout_ms", 60000, 100, 600000, false);
-  number("gate_ms", 200, 1, 60000, true);
+  number("first_fpdu_timeout_ms", 200, 1, 60000, true);
   number("keepalive_idle_s", 7200, 1, 32767, true);
   number("keepalive_interval_s", 75, 1, 32767, false);
   number("keepalive_probes", 9, 1, 127, false);
@@ -136,7 +136,7 @@ void Suite::privateData() {
     Attempt a;
     for (size_t length : {1, 255}) {
       a.server_private = a.client_private = length;
-      attempt(strf("revision %d, %zu octets of private data each way", rev, length), a);
+      attempt(strf("revision %d, %zu bytes of private data each way", rev, length), a);
     }
     a.server_private = 0;
     a.client_private = 9;
@@ -225,7 +225,7 @@ void Suite::gate() {
     client_.put("mpa_rev", std::to_string(rev));
     attempt(strf("revision %d, a server that speaks first after a time", rev), a);
   }
-  server_.put("gate_ms", "0");
+  server_.put("first_fpdu_timeout_ms", "0");
   a.stays_silent = true;
   for (int rev = 2; rev >= 0; rev--) {
     client_.put("mpa_rev", std::to_string(rev));

@@ -39,7 +39,7 @@ class Connection {
 CmId resolvedId(EventChannel& channel, const std::string& from, const std::string& to,
                 uint16_t port);
 
-// Octets that tell whose they are and that none is missing.
+// Bytes that tell whose they are and that none is missing.
 std::vector<uint8_t> privateData(size_t length, bool of_server);
 
 }  // namespace kiwarp::vm

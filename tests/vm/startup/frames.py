@@ -43,16 +43,16 @@ def segments(data):
 
 
 class Side:
-    """One direction's first octets, in order."""
+    """One direction's first bytes, in order."""
 
     def __init__(self, start):
         self.start = (start + 1) % 2**32
-        self.octets = bytearray()
+        self.buf = bytearray()
 
     def add(self, seq, payload):
         at = (seq - self.start) % 2**32
-        if at <= len(self.octets) < 4096 and at + len(payload) > len(self.octets):
-            self.octets[at:] = payload
+        if at <= len(self.buf) < 4096 and at + len(payload) > len(self.buf):
+            self.buf[at:] = payload
 
 
 def connections(data):
@@ -69,9 +69,9 @@ def connections(data):
     return done
 
 
-def crc32c(octets):
+def crc32c(buf):
     crc = 0xFFFFFFFF
-    for b in octets:
+    for b in buf:
         crc ^= b
         for _ in range(8):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
@@ -82,25 +82,25 @@ def flags_text(flags):
     return " ".join(f"{n}={int(bool(flags & b))}" for n, b in zip("MCRSL", (128, 64, 32, 16, 8)))
 
 
-def frame(octets):
+def frame(buf):
     """Text of the frame at the beginning, its length and whether it asks for markers."""
-    key = next((k for k in KEYS if octets.startswith(k)), None)
-    if key is None or len(octets) < (16 if key == KEYS[3] else 20):
+    key = next((k for k in KEYS if buf.startswith(k)), None)
+    if key is None or len(buf) < (16 if key == KEYS[3] else 20):
         return None
     if key == KEYS[3]:
-        return f"key rev={octets[15] & 7} {flags_text(octets[15] & 0xF8)}", 16, octets[15] & 128
-    flags, rev, pd = struct.unpack_from(">BBH", octets, 16)
+        return f"key rev={buf[15] & 7} {flags_text(buf[15] & 0xF8)}", 16, buf[15] & 128
+    flags, rev, pd = struct.unpack_from(">BBH", buf, 16)
     name = "private" if key == KEYS[2] else "frame"
     text = f"{name} rev={rev} {flags_text(flags)} pd={pd}"
-    if rev == 2 and flags & 16 and len(octets) >= 24:
-        ird, ord_ = struct.unpack_from(">HH", octets, 20)
+    if rev == 2 and flags & 16 and len(buf) >= 24:
+        ird, ord_ = struct.unpack_from(">HH", buf, 20)
         text += f" A={ird >> 15} send={ird >> 14 & 1} write={ord_ >> 15} read={ord_ >> 14 & 1}"
         text += f" ird={ird & 0x3FFF} ord={ord_ & 0x3FFF}"
     return text, 20 + pd, flags & 128
 
 
-def first_fpdu(octets, markers):
-    body = octets[4:] if markers else octets
+def first_fpdu(buf, markers):
+    body = buf[4:] if markers else buf
     if len(body) < 4:
         return None
     length = struct.unpack_from(">H", body)[0]
@@ -110,23 +110,23 @@ def first_fpdu(octets, markers):
         text += f" error={body[20:22].hex()}"
     # Beyond the next marker it takes more than this to tell.
     if len(body) >= whole + 4 and whole < 100:
-        covered = octets[: whole + (4 if markers else 0)]
+        covered = buf[: whole + (4 if markers else 0)]
         field = struct.unpack_from("<I", body, whole)[0]
         text += f" crc={'good' if field == crc32c(covered) else 'none' if not field else 'bad'}"
     # An FPDU itself begins with its length, which is never zero.
-    return f"{text} mark={int(octets[:4] == bytes(4))}"
+    return f"{text} mark={int(buf[:4] == bytes(4))}"
 
 
 def describe(sides):
     """Both sides' frames, then both sides' first FPDUs."""
     rest, wants = [b"", b""], [0, 0]
     for i, name in enumerate(("req", "rep")):
-        octets = bytes(sides[i].octets) if sides[i] else b""
-        while (found := frame(octets)) is not None:
+        buf = bytes(sides[i].buf) if sides[i] else b""
+        while (found := frame(buf)) is not None:
             text, length, markers = found
             yield f"{name} {text}"
-            octets, wants[i] = octets[length:], markers or wants[i]
-        rest[i] = octets
+            buf, wants[i] = buf[length:], markers or wants[i]
+        rest[i] = buf
     for i, name in enumerate(("req", "rep")):
         if (text := first_fpdu(rest[i], wants[1 - i])) is not None:
             yield f"{name} {text}"

@@ -121,10 +121,10 @@ class Initiator:
         check(what, good, f"{head!r} {got!r} {how}")
 
     def frames(self):
-        self.accepted("revision 1, 512 octets", frame(REQ, 1, C, b"x" * 512), (REP, C, 1))
-        self.accepted("revision 1, octet by octet", frame(REQ, 1, 0), (REP, C, 1), slowly=True)
+        self.accepted("revision 1, 512 bytes", frame(REQ, 1, C, b"x" * 512), (REP, C, 1))
+        self.accepted("revision 1, byte by byte", frame(REQ, 1, 0), (REP, C, 1), slowly=True)
         self.accepted("revision 1, reserved bits", frame(REQ, 1, 0x37), (REP, C, 1))
-        self.accepted("revision 2, 508 octets", frame(REQ, 2, C | S, enhanced() + b"x" * 508),
+        self.accepted("revision 2, 508 bytes", frame(REQ, 2, C | S, enhanced() + b"x" * 508),
                       (REP, C | S, 2))
         self.accepted("revision 2, reserved bits", frame(REQ, 2, 0x37, enhanced()), (REP, C | S, 2))
         self.accepted("revision 2 without enhanced data", frame(REQ, 2, C, b"xx"), (REP, C, 2))
@@ -135,17 +135,17 @@ class Initiator:
                       frame(REQ, 2, C | S, enhanced(A | SEND, NONE, NONE)), (REP, C | S, 2),
                       A | WRITE | READ | NONE << 16 | NONE)
         self.refused("garbage", b"GET / HTTP/1.0\r\n\r\n")
-        self.refused("a key that is wrong in its last octet", frame(REQ[:15] + b"f", 1, C))
+        self.refused("a key that is wrong in its last byte", frame(REQ[:15] + b"f", 1, C))
         self.refused("a reply", frame(REP, 1, C))
         self.refused("revision 3", frame(REQ, 3, C))
         self.refused("revision 0 in a request", frame(REQ, 0, C))
-        self.refused("513 octets of private data", frame(REQ, 1, C, b"", 513))
+        self.refused("513 bytes of private data", frame(REQ, 1, C, b"", 513))
         self.refused("too little for enhanced data", frame(REQ, 2, S, b"xxx"))
-        self.refused("octets behind the request", frame(REQ, 2, C | S, enhanced()) + b"\0")
-        self.refused("revision 0: 513 octets of private data", frame(PRIVATE, 0, 0, b"", 513))
+        self.refused("bytes behind the request", frame(REQ, 2, C | S, enhanced()) + b"\0")
+        self.refused("revision 0: 513 bytes of private data", frame(PRIVATE, 0, 0, b"", 513))
         self.refused("revision 0: private data of revision 1", frame(PRIVATE, 1, 0))
         self.refused("revision 0: a key with another revision", KEY + b"\x41")
-        self.refused("revision 0: octets behind the key", KEY + b"\x40\0")
+        self.refused("revision 0: bytes behind the key", KEY + b"\x40\0")
         with setting(self.device, "start_timeout_ms", "4000"):
             self.refused("silence", b"", "conn_timeouts", 3)
             self.refused("half a request, then silence", frame(REQ, 1, C)[:19], "conn_timeouts", 3)
@@ -157,7 +157,7 @@ class Initiator:
                   got == KEY + bytes([C]), f"{got!r} {how}")
 
     def private(self, what, data, then, wanted, counter=None):
-        """Private data and their answer, then octets and what comes back."""
+        """Private data and their answer, then bytes and what comes back."""
         before = self.count(counter) if counter else 0
         with self.connect(frame(PRIVATE, 0, 0, data)) as s:
             head, _, how = receive_frame(s)
@@ -172,10 +172,10 @@ class Initiator:
 
     def revision_0(self):
         self.start_key()
-        self.private("revision 0, 512 octets", b"x" * 512, KEY + bytes([C]), KEY + bytes([C]))
+        self.private("revision 0, 512 bytes", b"x" * 512, KEY + bytes([C]), KEY + bytes([C]))
         self.private("revision 0, C is confirmed", b"x", KEY + b"\0", KEY + bytes([C]))
         self.private("revision 0, another key", b"x", REQ, b"", "conn_bad_start")
-        self.private("revision 0, octets behind the key", b"x", KEY + b"\x40\0", b"",
+        self.private("revision 0, bytes behind the key", b"x", KEY + b"\x40\0", b"",
                      "conn_bad_start")
         with setting(self.device, "start_timeout_ms", "4000"):
             self.private("revision 0, no key", b"x", b"", b"", "conn_timeouts")

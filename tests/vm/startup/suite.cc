@@ -27,7 +27,7 @@ std::string contents(const std::string& path) {
 
 void expectPrivate(const CmEvent& event, size_t length, bool of_server) {
   if (event.private_data != privateData(length, of_server))
-    fail("%zu octets of private data, or not those that were sent", event.private_data.size());
+    fail("%zu bytes of private data, or not those that were sent", event.private_data.size());
 }
 
 }  // namespace

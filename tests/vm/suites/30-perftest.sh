@@ -3,12 +3,12 @@
 # guest: --smp 1
 #
 # perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
-# events, sizes from 2 octets to 8 MiB, both directions, 1 and 16 queue pairs.
+# events, sizes from 2 bytes to 8 MiB, both directions, 1 and 16 queue pairs.
 # shellcheck source=../lib/lib.sh disable=SC2046
 . "$(dirname "$0")/../lib/lib.sh"
 
 port=18515
-# The longest messages take their time where every octet is emulated.
+# The longest messages take their time where every byte is emulated.
 PATIENCE=${PATIENCE_PERF:-180}
 
 # perf WHAT ROWS PROGRAM ARG...: the run ends well on both sides and its table has ROWS rows.
@@ -49,7 +49,7 @@ send_sizes() { # WHAT STEP ARG...
 	local what=$1 step=$2 power
 	shift 2
 	for ((power = 1; power <= all; power += step)); do
-		perf "ib_send_bw$what, 2^$power octets" 1 ib_send_bw "$@" -s $((1 << power)) \
+		perf "ib_send_bw$what, 2^$power bytes" 1 ib_send_bw "$@" -s $((1 << power)) \
 			$(whole $((power < 20 ? 11 : 5)))
 	done
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# The verifier: random operations in both directions, every octet and every guard area checked;
+# The verifier: random operations in both directions, every byte and every guard area checked;
 # on a clean wire, on a bad one, with small and with changing MTUs.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# Sending without a copy (setting zcopy_min): every octet is right though consumers use their
+# Sending without a copy (setting zcopy_min): every byte is right though consumers use their
 # buffers again as soon as their work completes, on wires that lose packets too, with CRC and
 # without; and at the end, whatever it is, nothing hangs and nothing is left.
 # shellcheck source=../lib/lib.sh
@@ -71,7 +71,7 @@ settings() {
 
 copied() { [ "$(count tx_zcopy_copied)" -gt 0 ]; }
 
-octets() {
+bytes() {
 	check "all of 1 KiB and more" put zcopy_min 1024
 	verifier "a clean wire" --ops 6000 --max-size 256k
 	check "a receiver on this machine copies" copied
@@ -113,7 +113,7 @@ kill_loop() {
 
 setup_pair
 settings
-octets
+bytes
 dereg_under_load
 kill_loop
 under_load "module unloaded under load" $device_went $device_went rmmod kiwarp

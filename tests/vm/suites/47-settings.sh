@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 # guest: --smp 1
 #
-# Every setting that changes how octets travel, at its ends: at both sides, and at one alone; and
-# all of them at once. The verifier moves random messages both ways and checks each octet.
+# Every setting that changes how bytes travel, at its ends: at both sides, and at one alone; and
+# all of them at once. The verifier moves random messages both ways and checks each byte.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 

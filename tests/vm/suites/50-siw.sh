@@ -89,14 +89,14 @@ counter() { cat "/sys/class/infiniband/da/ports/1/hw_counters/$1"; }
 
 # Kiwarp's counters grow by FPDUs that no segment could hold.
 large_ones() { # tx|rx
-	local dir=$1 fpdus octets
-	fpdus=$(counter "${dir}_fpdus") octets=$(counter "${dir}_octets")
-	[ $((octets - octets_before)) -gt $(((fpdus - fpdus_before) * 4096)) ]
+	local dir=$1 fpdus bytes
+	fpdus=$(counter "${dir}_fpdus") bytes=$(counter "${dir}_bytes")
+	[ $((bytes - bytes_before)) -gt $(((fpdus - fpdus_before) * 4096)) ]
 }
 
 large_way() { # WHO SERVER_NS CLIENT_NS DIRECTION
-	local who=$1 sns=$2 cns=$3 dir=$4 fpdus_before octets_before
-	fpdus_before=$(counter "${dir}_fpdus") octets_before=$(counter "${dir}_octets")
+	local who=$1 sns=$2 cns=$3 dir=$4 fpdus_before bytes_before
+	fpdus_before=$(counter "${dir}_fpdus") bytes_before=$(counter "${dir}_bytes")
 	perf "$who" "$sns" "$cns" ib_write_bw -s 65536 -n 51
 	check "$who: the FPDUs are larger than segments" large_ones "$dir"
 }

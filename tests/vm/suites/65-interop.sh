@@ -3,7 +3,7 @@
 # guest: --smp 1
 #
 # A peer of another make, in Python over plain TCP: every message that is right, every message that
-# is wrong, octets cut anywhere; the Terminate that comes back, the memory, the counters. And every
+# is wrong, bytes cut anywhere; the Terminate that comes back, the memory, the counters. And every
 # Terminate once more, as Wireshark reads it.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"

@@ -130,8 +130,8 @@ void attackSlowStart(const Settings& settings) {
   int accepted = -1, rejected = -1;
   std::thread acceptor([&] { accepted = server.accept(id, qp->qp_num); });
   // The peer has the answer: the request is accepted, and the start-up under way.
-  char octet = 0;
-  const bool answered = read(peer, &octet, 1) == 1;
+  char byte = 0;
+  const bool answered = read(peer, &byte, 1) == 1;
   std::thread rejecter([&] { rejected = server.reject(id); });
   acceptor.join();
   rejecter.join();

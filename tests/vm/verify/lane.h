@@ -17,7 +17,7 @@ namespace kiwarp::vm {
 struct Profile {
   // Whether this side posts Reads; it always serves the peer's.
   bool reads = true;
-  // RDMA Reads of no octets.
+  // RDMA Reads of no bytes.
   bool zero_reads = true;
   // Short messages out of memory that straddles a page (siw garbles them).
   bool straddle = true;
@@ -45,7 +45,7 @@ struct Profile {
 struct Region {
   Memory memory;
   Mr mr;
-  uint64_t base = 0;  // the address that SGEs and the peer use for the first octet
+  uint64_t base = 0;  // the address that SGEs and the peer use for the first byte
 
   ibv_sge sge(size_t offset, uint32_t length) const { return {base + offset, length, mr->lkey}; }
 };
@@ -66,7 +66,7 @@ struct Counters {
   uint64_t sends = 0, sends_solicited = 0, sends_invalidate = 0, writes = 0, reads = 0;
   uint64_t inlined = 0, unsignalled = 0, fenced = 0, lists = 0;
   uint64_t received = 0, checked_writes = 0, checked_reads = 0;
-  uint64_t octets_sent = 0, octets_checked = 0;
+  uint64_t bytes_sent = 0, bytes_checked = 0;
   uint64_t mismatches = 0, lost_wakeups = 0;
   uint64_t wakeups = 0, flushed = 0;
 

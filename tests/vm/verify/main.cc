@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// kiwarp-verify: two peers exchange random operations in both directions and check every octet.
+// kiwarp-verify: two peers exchange random operations in both directions and check every byte.
 
 #include <unistd.h>
 
@@ -70,9 +70,9 @@ void applyWithout(const std::string& list, Profile* profile, const Options& opti
   }
 }
 
-// siw ignores the iova; completes Sends before their octets are acknowledged, and before the Reads
-// in front of them; has 6 SGEs and 80 octets of inline data; refuses fenced Reads, Reads of no
-// octets and lists of no SGEs; garbles short messages that straddle a page; and its provider
+// siw ignores the iova; completes Sends before their bytes are acknowledged, and before the Reads
+// in front of them; has 6 SGEs and 80 bytes of inline data; refuses fenced Reads, Reads of no
+// bytes and lists of no SGEs; garbles short messages that straddle a page; and its provider
 // neither sends nor reports an invalidation, which its peer may ask for of any region.
 Profile siwProfile() {
   Profile profile;

@@ -24,7 +24,7 @@ OpStream::OpStream(const StreamParams& params)
 
 uint32_t OpStream::boundarySize() {
   // Pages, and multiples of what one TCP segment carries at the usual MTUs (IPv4 and IPv6, with
-  // time stamps, less the FPDU's own octets): where an off-by-one would be made.
+  // time stamps, less the FPDU's own bytes): where an off-by-one would be made.
   static constexpr std::array<uint32_t, 9> kUnits = {4096, 1428, 1448,  1408, 8928,
                                                      8948, 1220, 64768, 65536};
   const uint64_t unit = kUnits[rng_.below(kUnits.size())];

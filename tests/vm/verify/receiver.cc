@@ -41,7 +41,7 @@ void Receiver::fetch() {
 
 bool Receiver::post(const Group* group) {
   const uint64_t size = group ? group->ops.back().size : kSpareSize;
-  // Most receives fit the message exactly, where one octet too few would show.
+  // Most receives fit the message exactly, where one byte too few would show.
   uint64_t capacity = size + (rng_.percent(60) ? 0 : rng_.between(1, 300));
   if (capacity == 0 && !profile_.zero_sge) capacity = 1;
   const auto pieces = static_cast<unsigned>(rng_.between(1, lane_->cap.max_recv_sge));
@@ -94,25 +94,25 @@ void Receiver::checkWrite(const Group& group, const Op& op) {
     area = {{begin, begin + kWindowSize}, {{begin + op.target, op.size}}};
   }
   if (auto bad = checkArea(base, area, expectedData(op), op.size)) {
-    report_->mismatch(strf("qp %u: group %llu: Write of %u octets: %s", lane_->index,
+    report_->mismatch(strf("qp %u: group %llu: Write of %u bytes: %s", lane_->index,
                            static_cast<unsigned long long>(group.index), op.size, bad->c_str()));
   }
   restore(base, area.extent);
   ++report_->counters.checked_writes;
-  report_->counters.octets_checked += op.size;
+  report_->counters.bytes_checked += op.size;
 }
 
 void Receiver::checkMessage(const Expected& expected, const Op& op) {
   auto bad = checkArea(inbox_.at(0), expected.area, expectedData(op), op.size);
   if (bad) {
-    report_->mismatch(strf("qp %u: send %llu of %u octets into %zu SGEs: %s", lane_->index,
+    report_->mismatch(strf("qp %u: send %llu of %u bytes into %zu SGEs: %s", lane_->index,
                            static_cast<unsigned long long>(expected.group.send_index), op.size,
                            expected.area.pieces.size(), bad->c_str()));
   }
   restore(inbox_.at(0), expected.area.extent);
   inbox_.releaseOldest();
   ++report_->counters.received;
-  report_->counters.octets_checked += op.size;
+  report_->counters.bytes_checked += op.size;
 }
 
 void Receiver::checkInvalidation(const ibv_wc& wc, const Op& op) {
@@ -148,7 +148,7 @@ void Receiver::complete(const ibv_wc& wc) {
   expected_.pop_front();
   const Op& send = expected.group.ops.back();
   if (wc.opcode != IBV_WC_RECV || wc.byte_len != send.size || wc.qp_num != lane_->id->qp->qp_num) {
-    fail("qp %u: wrong receive completion for a Send of %u octets: %s", lane_->index, send.size,
+    fail("qp %u: wrong receive completion for a Send of %u bytes: %s", lane_->index, send.size,
          describe(wc).c_str());
   }
   for (const Op& op : expected.group.ops) {

@@ -290,7 +290,7 @@ void Sender::count(const Op& op, unsigned flags) {
   if (flags & IBV_SEND_INLINE) ++counters.inlined;
   if (flags & IBV_SEND_FENCE) ++counters.fenced;
   if (!(flags & IBV_SEND_SIGNALED) && !lane_->signal_all) ++counters.unsignalled;
-  if (op.kind != OpKind::kRead) counters.octets_sent += op.size;
+  if (op.kind != OpKind::kRead) counters.bytes_sent += op.size;
 }
 
 void Sender::complete(const ibv_wc& wc) {
@@ -337,13 +337,13 @@ void Sender::checkSink(const Outstanding& record) {
   const Memory& ocean = read.from == DataFrom::kOwnOcean ? oceans_->own : oceans_->peer;
   auto bad = checkArea(sink_.at(0), *record.sink, ocean.data() + read.source, read.size);
   if (bad) {
-    report_->mismatch(strf("qp %u: wr %llu: %s of %u octets in %zu SGEs: %s", lane_->index,
+    report_->mismatch(strf("qp %u: wr %llu: %s of %u bytes in %zu SGEs: %s", lane_->index,
                            static_cast<unsigned long long>(record.sequence),
                            read.read_back ? "read-back" : "Read", read.size,
                            record.sink->pieces.size(), bad->c_str()));
   }
   ++report_->counters.checked_reads;
-  report_->counters.octets_checked += read.size;
+  report_->counters.bytes_checked += read.size;
 }
 
 void Sender::onCredit(uint64_t receives_posted, uint64_t sends_processed) {

@@ -80,14 +80,14 @@ bool Session::run() {
   const auto n = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
       "posted %llu: send %llu (solicited %llu, with invalidate %llu), write %llu, read %llu; "
-      "inline %llu, unsignalled %llu, fenced %llu, in %llu lists, %llu octets\n",
+      "inline %llu, unsignalled %llu, fenced %llu, in %llu lists, %llu bytes\n",
       n(mine.posted()), n(mine.sends + mine.sends_invalidate), n(mine.sends_solicited),
       n(mine.sends_invalidate), n(mine.writes), n(mine.reads), n(mine.inlined), n(mine.unsignalled),
-      n(mine.fenced), n(mine.lists), n(mine.octets_sent));
+      n(mine.fenced), n(mine.lists), n(mine.bytes_sent));
   std::printf(
-      "verified: %llu receives, %llu writes, %llu reads, %llu octets; %llu receives flushed at the "
+      "verified: %llu receives, %llu writes, %llu reads, %llu bytes; %llu receives flushed at the "
       "end; %llu wake-ups\n",
-      n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.octets_checked),
+      n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.bytes_checked),
       n(mine.flushed), n(mine.wakeups));
   std::printf("mismatches here %llu, at the peer %llu; lost wake-ups here %llu\n",
               n(mine.mismatches), n(theirs[0]), n(mine.lost_wakeups));

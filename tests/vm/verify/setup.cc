@@ -29,7 +29,7 @@ PrivateData privateDataFor(uint64_t seed, uint32_t index, bool reply) {
   data.index = index;
   data.reply = reply ? 1 : 0;
   Rng rng(data.cookie + data.reply);
-  for (uint8_t& octet : data.filler) octet = static_cast<uint8_t>(rng.next());
+  for (uint8_t& byte : data.filler) byte = static_cast<uint8_t>(rng.next());
   return data;
 }
 
@@ -240,8 +240,8 @@ ConnectParams Session::connectParams(uint32_t index) const {
   params.responder_resources = depth;
   params.initiator_depth = depth;
   const PrivateData data = privateDataFor(settings_.seed, index, settings_.server);
-  const auto* octets = reinterpret_cast<const uint8_t*>(&data);
-  params.private_data.assign(octets, octets + sizeof(data));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&data);
+  params.private_data.assign(bytes, bytes + sizeof(data));
   return params;
 }
 
@@ -250,7 +250,7 @@ void Session::checkPrivateData(const CmEvent& event, uint32_t index) const {
   // rdma_cm may pad to its own size, so only the front is compared.
   if (event.private_data.size() < sizeof(expected) ||
       std::memcmp(event.private_data.data(), &expected, sizeof(expected)) != 0) {
-    fail("qp %u: private data is wrong (%zu octets came)", index, event.private_data.size());
+    fail("qp %u: private data is wrong (%zu bytes came)", index, event.private_data.size());
   }
 }
 

@@ -51,18 +51,18 @@ struct kiwarp_create_cq_resp {
 	__u32 cq_id;
 	__u32 entries;		/* power of two, at least what was asked for */
 	__aligned_u64 ring_key;	/* mmap offset of the ring */
-	__aligned_u64 ring_size;	/* octets to map */
+	__aligned_u64 ring_size;	/* bytes to map */
 };
 
 struct kiwarp_create_qp_resp {
 	__u32 qp_id;
 	__u32 sq_entries;	/* power of two */
-	__u32 sq_stride;	/* octets from one SQE to the next */
+	__u32 sq_stride;	/* bytes from one SQE to the next */
 	__u32 rq_entries;	/* power of two */
-	__u32 rq_stride;	/* octets from one RQE to the next */
+	__u32 rq_stride;	/* bytes from one RQE to the next */
 	__u32 max_inline;
 	__aligned_u64 ring_key;	/* mmap offset of both rings */
-	__aligned_u64 ring_size;	/* octets to map; the send ring is at the start */
+	__aligned_u64 ring_size;	/* bytes to map; the send ring is at the start */
 	__aligned_u64 rq_offset;	/* of the receive ring, a multiple of KIWARP_RING_ALIGN */
 };
 
@@ -140,7 +140,7 @@ struct kiwarp_sge {
 
 /*
  * Send queue entry: this header, then num_sge struct kiwarp_sge or, with
- * KIWARP_SQE_INLINE, inline_len octets of payload. sq_stride has room for
+ * KIWARP_SQE_INLINE, inline_len bytes of payload. sq_stride has room for
  * the larger of the two that the queue pair was created with.
  */
 struct kiwarp_sqe {

@@ -8,14 +8,14 @@
 #include <linux/shrinker.h>
 #include <linux/workqueue.h>
 
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 
 static DEFINE_PER_CPU(struct work_struct, kw_shrink_work);
 static struct shrinker *kw_shrinker;
 
 static void kw_shrink_this_cpu(struct work_struct *work)
 {
-	kw_blocks_trim();
+	kw_tx_pool_trim();
 }
 
 static unsigned long kw_shrink_count(struct shrinker *sh,
@@ -25,7 +25,7 @@ static unsigned long kw_shrink_count(struct shrinker *sh,
 	int cpu;
 
 	for_each_online_cpu(cpu)
-		nr += kw_blocks_idle(cpu);
+		nr += kw_tx_pool_idle(cpu);
 	return nr ?: SHRINK_EMPTY;
 }
 
@@ -36,7 +36,7 @@ static unsigned long kw_shrink_scan(struct shrinker *sh,
 	int cpu;
 
 	for_each_online_cpu(cpu) {
-		unsigned long idle = kw_blocks_idle(cpu);
+		unsigned long idle = kw_tx_pool_idle(cpu);
 
 		if (!idle || nr >= sc->nr_to_scan)
 			continue;
@@ -47,12 +47,12 @@ static unsigned long kw_shrink_scan(struct shrinker *sh,
 }
 
 /**
- * kw_block_shrink_init() - offer the blocks to whoever reclaims memory
+ * kw_tx_pool_shrink_init() - offer the blocks to whoever reclaims memory
  *
  * Context: process, before the first stream.
  * Return: 0 or -ENOMEM.
  */
-int kw_block_shrink_init(void)
+int kw_tx_pool_shrink_init(void)
 {
 	int cpu;
 
@@ -69,11 +69,11 @@ int kw_block_shrink_init(void)
 }
 
 /**
- * kw_block_shrink_exit() - undo kw_block_shrink_init()
+ * kw_tx_pool_shrink_exit() - undo kw_tx_pool_shrink_init()
  *
  * Context: process.
  */
-void kw_block_shrink_exit(void)
+void kw_tx_pool_shrink_exit(void)
 {
 	int cpu;
 

@@ -8,13 +8,13 @@
 #include "cm/cm.h"
 
 /**
- * kw_settle_peer - the frame that has the peer's M and C
+ * kw_negotiate_peer - the frame that has the peer's M and C
  * @ep: an endpoint that has it
  *
  * Context: process, kw_ep.lock held.
  * Return: the frame.
  */
-const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep)
+const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep)
 {
 	const struct kw_start *st = ep->start;
 
@@ -22,14 +22,14 @@ const struct kw_mpa_frame *kw_settle_peer(const struct kw_ep *ep)
 }
 
 /**
- * kw_settle_peer_enh - the peer's enhanced data
+ * kw_negotiate_peer_enh - the peer's enhanced data
  * @ep: an endpoint with a valid frame
  * @enh: result; depths not negotiated, and nothing else, if there are none
  *
  * Context: process, kw_ep.lock held.
  * Return: true if there are any.
  */
-bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
+bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
 {
 	*enh = (struct kw_mpa_enh) {
 		.ird = KW_MPA_DEPTH_NONE,
@@ -41,12 +41,12 @@ bool kw_settle_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
 }
 
 /**
- * kw_settle_offer - decide what to ask for
+ * kw_negotiate_offer - decide what to ask for
  * @ep: an active endpoint with its ird and ord set
  *
  * Context: process, kw_ep.lock held.
  */
-void kw_settle_offer(struct kw_ep *ep)
+void kw_negotiate_offer(struct kw_ep *ep)
 {
 	u32 kinds = ep->start->set.p2p ? ep->start->set.rtr : 0;
 
@@ -61,8 +61,8 @@ void kw_settle_offer(struct kw_ep *ep)
 }
 
 /* The cheapest that the peer named and our setting knows, if there is any. */
-static enum kw_rtr kw_settle_rtr(const struct kw_ep *ep,
-				 const struct kw_mpa_enh *enh)
+static enum kw_rtr kw_negotiate_rtr(const struct kw_ep *ep,
+				    const struct kw_mpa_enh *enh)
 {
 	if (enh->rtr_write && ep->start->set.rtr & BIT(KW_RTR_WRITE))
 		return KW_RTR_WRITE;
@@ -73,10 +73,10 @@ static enum kw_rtr kw_settle_rtr(const struct kw_ep *ep,
 	return KW_RTR_NONE;
 }
 
-static void kw_settle_common(const struct kw_ep *ep,
-			     struct kw_stream_params *params)
+static void kw_negotiate_common(const struct kw_ep *ep,
+				struct kw_stream_params *params)
 {
-	const struct kw_mpa_frame *peer = kw_settle_peer(ep);
+	const struct kw_mpa_frame *peer = kw_negotiate_peer(ep);
 	const struct kw_settings *set = &ep->start->set;
 
 	*params = (struct kw_stream_params) {
@@ -92,8 +92,8 @@ static void kw_settle_common(const struct kw_ep *ep,
  * A reply's ORD is to be no more than our IRD; where it is, we grant it if we
  * can. Its IRD may be less than our ORD, which we then lower.
  */
-static u16 kw_settle_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh,
-			       struct kw_stream_params *params)
+static u16 kw_negotiate_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh,
+				  struct kw_stream_params *params)
 {
 	if (enh->ird != KW_MPA_DEPTH_NONE)
 		ep->ord = min_t(u32, ep->ord, enh->ird);
@@ -104,26 +104,26 @@ static u16 kw_settle_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh,
 	}
 	if (!enh->p2p || !ep->start->offer.p2p)
 		return 0;
-	params->rtr = kw_settle_rtr(ep, enh);
+	params->rtr = kw_negotiate_rtr(ep, enh);
 	return params->rtr == KW_RTR_NONE ? KW_TERM_MPA_NO_RTR : 0;
 }
 
 /**
- * kw_settle_active - what the responder's frame means for the stream
+ * kw_negotiate_active - what the responder's frame means for the stream
  * @ep: an active endpoint with a valid frame that does not reject
  * @params: the result
  *
  * Context: process, kw_ep.lock held.
  * Return: 0; or what the peer is to be told in a Terminate, enum kw_term_code.
  */
-u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
+u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params)
 {
 	struct kw_mpa_enh enh;
 	u16 code = 0;
 
-	kw_settle_common(ep, params);
-	if (kw_settle_peer_enh(ep, &enh))
-		code = kw_settle_reply_enh(ep, &enh, params);
+	kw_negotiate_common(ep, params);
+	if (kw_negotiate_peer_enh(ep, &enh))
+		code = kw_negotiate_reply_enh(ep, &enh, params);
 	/* The read that says "ready to receive" needs a place as any other. */
 	if (params->rtr == KW_RTR_READ)
 		ep->ord = max(ep->ord, 1U);
@@ -133,7 +133,7 @@ u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
 }
 
 /**
- * kw_settle_passive - what the initiator's frame means for the stream
+ * kw_negotiate_passive - what the initiator's frame means for the stream
  * @ep: a passive endpoint with a valid frame; its ird and ord are what its
  *	consumer asks for, and become what it gets
  * @params: the result
@@ -143,18 +143,18 @@ u16 kw_settle_active(struct kw_ep *ep, struct kw_stream_params *params)
  *
  * Context: process, kw_ep.lock held.
  */
-void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
+void kw_negotiate_passive(struct kw_ep *ep, struct kw_stream_params *params)
 {
 	struct kw_mpa_enh enh;
 
-	kw_settle_common(ep, params);
+	kw_negotiate_common(ep, params);
 	ep->ird = min(ep->ird, ep->start->set.ird_max);
 	ep->ord = min(ep->ord, ep->start->set.ord_max);
-	if (kw_settle_peer_enh(ep, &enh)) {
+	if (kw_negotiate_peer_enh(ep, &enh)) {
 		if (enh.ird != KW_MPA_DEPTH_NONE)
 			ep->ord = min_t(u32, ep->ord, enh.ird);
 		if (enh.p2p)
-			params->rtr = kw_settle_rtr(ep, &enh);
+			params->rtr = kw_negotiate_rtr(ep, &enh);
 	}
 	if (params->rtr == KW_RTR_READ)
 		ep->ird = max(ep->ird, 1U);
@@ -163,9 +163,9 @@ void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
 }
 
 /**
- * kw_settle_answer - the enhanced data of a reply
+ * kw_negotiate_answer - the enhanced data of a reply
  * @ep: a passive endpoint whose request has enhanced data
- * @params: what kw_settle_passive() settled
+ * @params: what kw_negotiate_passive() settled
  * @enh: result
  *
  * If none of the kinds of RTR offered will do, the answer names those that
@@ -174,14 +174,14 @@ void kw_settle_passive(struct kw_ep *ep, struct kw_stream_params *params)
  *
  * Context: process, kw_ep.lock held.
  */
-void kw_settle_answer(const struct kw_ep *ep,
-		      const struct kw_stream_params *params,
-		      struct kw_mpa_enh *enh)
+void kw_negotiate_answer(const struct kw_ep *ep,
+			 const struct kw_stream_params *params,
+			 struct kw_mpa_enh *enh)
 {
 	u32 kinds = BIT(params->rtr);
 	struct kw_mpa_enh peer;
 
-	kw_settle_peer_enh(ep, &peer);
+	kw_negotiate_peer_enh(ep, &peer);
 	if (peer.p2p && params->rtr == KW_RTR_NONE)
 		kinds = ep->start->set.rtr;
 	*enh = (struct kw_mpa_enh) {

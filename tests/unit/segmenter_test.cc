@@ -14,23 +14,23 @@ namespace {
 constexpr u32 kBlock = 32768;
 constexpr u32 kLong = 1 << 20;
 
-kw_cut segmentStart(u32 emss, u32 off, bool markers, u32 fpdu_max = 0, bool large = false) {
-  kw_cut cut{};
+kw_segmenter segmentStart(u32 emss, u32 off, bool markers, u32 fpdu_max = 0, bool large = false) {
+  kw_segmenter cut{};
   cut.off = off;
   cut.markers = markers;
-  kw_cut_bound(&cut, emss, fpdu_max, large);
+  kw_segmenter_bound(&cut, emss, fpdu_max, large);
   cut.room = emss;
   return cut;
 }
 
-u32 ulpduOf(const kw_cut& cut, u32 hdr_len = KW_DDP_TAGGED_LEN, u32 want = kLong,
+u32 ulpduOf(const kw_segmenter& cut, u32 hdr_len = KW_DDP_TAGGED_LEN, u32 want = kLong,
             u32 left = kBlock * 4) {
-  const int payload = kw_cut_payload(&cut, left, hdr_len, want);
+  const int payload = kw_segmenter_payload(&cut, left, hdr_len, want);
   EXPECT_GE(payload, 0);
   return hdr_len + static_cast<u32>(payload);
 }
 
-u32 spanOf(const kw_cut& cut, u32 ulpdu_len) {
+u32 spanOf(const kw_segmenter& cut, u32 ulpdu_len) {
   return kw_fpdu_span(cut.off, kw_fpdu_len(ulpdu_len), cut.markers);
 }
 
@@ -65,7 +65,7 @@ TEST(Cut, MulpduTable) {
   }
 }
 
-// Payload is cut at multiples of four, so a ULPDU is two octets more than one.
+// Payload is cut at multiples of four, so a ULPDU is two bytes more than one.
 TEST(Cut, ALongMessageGivesMulpdu) {
   for (u32 emss = 136; emss <= 65535; emss++) {
     const u32 most = (mulpdu(emss, false) - 2) / 4 * 4 + 2;
@@ -74,7 +74,7 @@ TEST(Cut, ALongMessageGivesMulpdu) {
 }
 
 // The formula gives room to the markers of the worst offset. Where the offset is known, a segment
-// can have one marker fewer and the ULPDU as many octets more.
+// can have one marker fewer and the ULPDU as many bytes more.
 TEST(Cut, WithMarkersALongMessageGivesMulpduOrOneMarkerMore) {
   for (const u32 emss : {144U, 511U, 512U, 513U, 516U, 536U, 1024U, 1028U, 1220U, 1428U, 1448U,
                          1449U, 1450U, 1451U, 1460U, 8948U, 16344U, 65000U, 65483U}) {
@@ -82,7 +82,7 @@ TEST(Cut, WithMarkersALongMessageGivesMulpduOrOneMarkerMore) {
     u32 least = ~0U;
     u32 most = 0;
     for (u32 off = 0; off < KW_MARKER_INTERVAL; off += 4) {
-      const kw_cut cut = segmentStart(emss, off, true);
+      const kw_segmenter cut = segmentStart(emss, off, true);
       const u32 ulpdu_len = ulpduOf(cut);
       ASSERT_LE(spanOf(cut, ulpdu_len), emss) << "EMSS " << emss << " offset " << off;
       least = std::min(least, ulpdu_len);
@@ -103,7 +103,7 @@ TEST(Cut, FpduLimit) {
   EXPECT_EQ(limit(1448, 600, true), 600U);
   EXPECT_EQ(limit(1448, 9000, false), 1448U);
   EXPECT_EQ(limit(1448, 9000, true), 9000U);
-  // An FPDU of 128 octets with a marker.
+  // An FPDU of 128 bytes with a marker.
   EXPECT_EQ(limit(1448, 1, false), 140U);
   EXPECT_EQ(limit(48, 0, false), 140U);
 }
@@ -111,13 +111,13 @@ TEST(Cut, FpduLimit) {
 TEST(Cut, ALowerLimitIsKept) {
   for (const u32 fpdu_max : {1U, 140U, 141U, 200U, 512U, 1000U, 1447U}) {
     for (const bool markers : {false, true}) {
-      kw_cut cut = segmentStart(1448, 0, markers, fpdu_max);
+      kw_segmenter cut = segmentStart(1448, 0, markers, fpdu_max);
       for (int i = 0; i < 1000; i++) {
-        if (kw_cut_is_tight(&cut)) cut.room = cut.emss;
+        if (kw_segmenter_is_tight(&cut)) cut.room = cut.emss;
         const u32 span = spanOf(cut, ulpduOf(cut));
         ASSERT_LE(span, std::max(fpdu_max, 140U));
         ASSERT_LE(span, cut.room);
-        kw_cut_advance(&cut, span);
+        kw_segmenter_advance(&cut, span);
       }
     }
   }
@@ -125,11 +125,11 @@ TEST(Cut, ALowerLimitIsKept) {
 
 TEST(Cut, ALargeFpduEndsWithASegment) {
   for (const bool markers : {false, true}) {
-    kw_cut cut = segmentStart(1448, 0, markers, 20000, true);
+    kw_segmenter cut = segmentStart(1448, 0, markers, 20000, true);
     for (int i = 0; i < 64; i++) {
       const u32 span = spanOf(cut, ulpduOf(cut));
       EXPECT_EQ(span, 13U * 1448);
-      kw_cut_advance(&cut, span);
+      kw_segmenter_advance(&cut, span);
       EXPECT_EQ(cut.room, cut.emss);
     }
   }
@@ -148,7 +148,7 @@ TEST(Cut, SmallMssSpansSegments) {
   for (u32 emss = 1; emss < 136; emss++) {
     for (u32 off = 0; off < KW_MARKER_INTERVAL; off += 4) {
       for (const bool markers : {false, true}) {
-        const kw_cut cut = segmentStart(emss, off, markers);
+        const kw_segmenter cut = segmentStart(emss, off, markers);
         const u32 ulpdu_len = ulpduOf(cut);
         EXPECT_GE(ulpdu_len, 128U);
         EXPECT_LE(spanOf(cut, ulpdu_len), 140U);
@@ -160,53 +160,53 @@ TEST(Cut, SmallMssSpansSegments) {
 // RFC 5044 section 4.5: no MULPDU under 128 for the rest of a segment, but what is small enough
 // may still be packed into it.
 TEST(Cut, TheRestOfASegment) {
-  kw_cut cut = segmentStart(1448, 4, false);
+  kw_segmenter cut = segmentStart(1448, 4, false);
   cut.room = 132;
-  EXPECT_TRUE(kw_cut_is_tight(&cut));
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), KW_CUT_SEGMENT);
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 112), 112);
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 113), KW_CUT_SEGMENT);
+  EXPECT_TRUE(kw_segmenter_is_tight(&cut));
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), KW_SEGMENTER_SEGMENT);
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 112), 112);
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 113), KW_SEGMENTER_SEGMENT);
   cut.room = 136;
-  EXPECT_FALSE(kw_cut_is_tight(&cut));
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), 116);
+  EXPECT_FALSE(kw_segmenter_is_tight(&cut));
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), 116);
   cut.markers = true;
   cut.off = 512;
-  EXPECT_TRUE(kw_cut_is_tight(&cut));
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), KW_CUT_SEGMENT);
+  EXPECT_TRUE(kw_segmenter_is_tight(&cut));
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), KW_SEGMENTER_SEGMENT);
   cut.room = 140;
-  EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), 116);
+  EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, 1000), 116);
 }
 
-TEST(Cut, MessagesOfSeveralGigaoctets) {
+TEST(Cut, MessagesOfSeveralGigabytes) {
   for (const u32 want : {0x7fffffffU, 0x80000000U, 0xffffffedU, 0xfffffff2U, 0xffffffffU}) {
-    const kw_cut cut = segmentStart(1448, 0, false);
-    EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, want), 1428);
-    EXPECT_EQ(kw_cut_payload(&cut, kBlock, KW_DDP_UNTAGGED_LEN, want), 1424);
+    const kw_segmenter cut = segmentStart(1448, 0, false);
+    EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_TAGGED_LEN, want), 1428);
+    EXPECT_EQ(kw_segmenter_payload(&cut, kBlock, KW_DDP_UNTAGGED_LEN, want), 1424);
   }
 }
 
 TEST(Cut, TheRestOfABlock) {
-  const kw_cut cut = segmentStart(8948, 0, false);
-  EXPECT_EQ(kw_cut_payload(&cut, 8948, KW_DDP_TAGGED_LEN, kLong), 8928);
-  EXPECT_EQ(kw_cut_payload(&cut, 8944, KW_DDP_TAGGED_LEN, kLong), 8924);
-  EXPECT_EQ(kw_cut_payload(&cut, 4032, KW_DDP_TAGGED_LEN, kLong), 4012);
-  EXPECT_EQ(kw_cut_payload(&cut, 4028, KW_DDP_TAGGED_LEN, kLong), KW_CUT_BLOCK);
-  EXPECT_EQ(kw_cut_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4008), 4008);
-  EXPECT_EQ(kw_cut_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4009), KW_CUT_BLOCK);
+  const kw_segmenter cut = segmentStart(8948, 0, false);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 8948, KW_DDP_TAGGED_LEN, kLong), 8928);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 8944, KW_DDP_TAGGED_LEN, kLong), 8924);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4032, KW_DDP_TAGGED_LEN, kLong), 4012);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, kLong), KW_SEGMENTER_BLOCK);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4008), 4008);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4009), KW_SEGMENTER_BLOCK);
 }
 
 // The usual cases are decided inline; they are not decided differently.
 TEST(Cut, TheShortWayAgrees) {
   for (u32 emss = 36; emss < 70000; emss += emss / 16 + 1) {
     for (const u32 fpdu_max : {0U, 300U, 20000U}) {
-      kw_cut cut = segmentStart(emss, 0, false, fpdu_max, true);
+      kw_segmenter cut = segmentStart(emss, 0, false, fpdu_max, true);
       for (const u32 room : {emss, emss - 1, emss / 2, 136U, 4U}) {
         cut.room = std::min(room, emss);
         for (const u32 left : {512U, 1448U, 4032U, 9000U, kBlock}) {
           for (const u32 want : {0U, 1U, 100U, 110U, 111U, 112U, 113U, emss - 20, emss - 19, emss,
                                  64746U, 64750U, 64754U, 64770U, kLong, ~0U}) {
-            ASSERT_EQ(kw_cut_payload(&cut, left, KW_DDP_TAGGED_LEN, want),
-                      kw_cut_payload_any(&cut, left, KW_DDP_TAGGED_LEN, want))
+            ASSERT_EQ(kw_segmenter_payload(&cut, left, KW_DDP_TAGGED_LEN, want),
+                      kw_segmenter_payload_any(&cut, left, KW_DDP_TAGGED_LEN, want))
                 << emss << " " << cut.room << " " << left << " " << want;
           }
         }
@@ -216,13 +216,13 @@ TEST(Cut, TheShortWayAgrees) {
 }
 
 TEST(Cut, AdvanceKnowsWhereSegmentsEnd) {
-  kw_cut cut = segmentStart(1000, 0xfffffff0, true);
-  kw_cut_advance(&cut, 400);
+  kw_segmenter cut = segmentStart(1000, 0xfffffff0, true);
+  kw_segmenter_advance(&cut, 400);
   EXPECT_EQ(cut.room, 600U);
   EXPECT_EQ(cut.off, 384U);
-  kw_cut_advance(&cut, 600);
+  kw_segmenter_advance(&cut, 600);
   EXPECT_EQ(cut.room, 1000U);
-  kw_cut_advance(&cut, 2400);
+  kw_segmenter_advance(&cut, 2400);
   EXPECT_EQ(cut.room, 600U);
 }
 
@@ -251,11 +251,11 @@ class Sender {
     left_ = big_ ? kBlock : kFresh;
     big_ = !big_;
     if (next_emss_ != 0) {
-      kw_cut_bound(&cut_, next_emss_, 0, false);
+      kw_segmenter_bound(&cut_, next_emss_, 0, false);
       cut_.room = next_emss_;
       next_emss_ = 0;
     }
-    if (kw_cut_is_tight(&cut_)) endSegment();
+    if (kw_segmenter_is_tight(&cut_)) endSegment();
   }
 
   void endSegment() {
@@ -266,12 +266,12 @@ class Sender {
   u32 fpdu(u32 hdr_len, u32 want) {
     int payload = 0;
     for (int tries = 0;; tries++) {
-      payload = kw_cut_payload(&cut_, left_, hdr_len, want);
+      payload = kw_segmenter_payload(&cut_, left_, hdr_len, want);
       if (payload >= 0) break;
       // At the start of a block and of a segment an FPDU can always be made.
       EXPECT_LT(tries, 2);
       if (tries == 2) return want;
-      if (payload == KW_CUT_SEGMENT) {
+      if (payload == KW_SEGMENTER_SEGMENT) {
         EXPECT_NE(cut_.room, cut_.emss);
         endSegment();
       }
@@ -290,13 +290,13 @@ class Sender {
       EXPECT_EQ(taken % 4, 0U);
       EXPECT_GE(hdr_len + taken, 128U);
     }
-    kw_cut_advance(&cut_, span);
+    kw_segmenter_advance(&cut_, span);
     left_ -= span;
     fpdus++;
     return taken;
   }
 
-  kw_cut cut_;
+  kw_segmenter cut_;
   u32 left_ = 0;
   u32 next_emss_ = 0;
   bool big_ = true;
@@ -315,19 +315,19 @@ TEST(Cut, AnyMessagesAnyEmss) {
   }
 }
 
-// One FPDU to a segment, each to its last octet, so that TSO cuts where FPDUs end. Markers change
+// One FPDU to a segment, each to its last byte, so that TSO cuts where FPDUs end. Markers change
 // nothing in this, but for one case: a marker that would be the last word of a segment belongs to
 // the next FPDU, and the segment ends before it.
 TEST(Cut, ALongMessageFillsSegments) {
   for (const bool markers : {false, true}) {
     for (const u32 emss : {1428U, 1448U, 1460U, 8948U}) {
-      kw_cut cut = segmentStart(emss, 0, markers);
+      kw_segmenter cut = segmentStart(emss, 0, markers);
       for (int i = 0; i < 1000; i++) {
         const bool marker_at_end = markers && (cut.off + emss) % 512 == 4;
         const u32 span = spanOf(cut, ulpduOf(cut));
         ASSERT_EQ(span, marker_at_end ? emss - 4 : emss) << "EMSS " << emss << " at " << cut.off;
-        kw_cut_advance(&cut, span);
-        ASSERT_EQ(kw_cut_is_tight(&cut), marker_at_end);
+        kw_segmenter_advance(&cut, span);
+        ASSERT_EQ(kw_segmenter_is_tight(&cut), marker_at_end);
         cut.room = cut.emss;
       }
     }

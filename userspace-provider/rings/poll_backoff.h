@@ -11,7 +11,7 @@ namespace kiwarp {
 // then. What he waits for may need it: the peer, on a machine with few CPUs, where he would
 // otherwise look on for the rest of his time slice. With a CPU to spare sched_yield() returns at
 // once, and costs a part of what the looks between two calls do.
-class Patience {
+class PollBackoff {
  public:
   // Several threads may poll: a count that gets lost between them does not matter.
   void found() {

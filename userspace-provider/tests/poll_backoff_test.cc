@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-#include "rings/patience.h"
+#include "rings/poll_backoff.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -21,24 +21,24 @@ namespace kiwarp::test {
 namespace {
 
 // How often the CPU was given away in so many looks in vain.
-int yieldsIn(Patience& patience, int looks) {
+int yieldsIn(PollBackoff& poll_backoff, int looks) {
   yields = 0;
-  for (int i = 0; i < looks; ++i) patience.foundNothing();
+  for (int i = 0; i < looks; ++i) poll_backoff.foundNothing();
   return yields;
 }
 
-TEST(Patience, GivesTheCpuAwayNowAndThen) {
-  Patience patience;
-  EXPECT_EQ(yieldsIn(patience, 31), 0);
-  EXPECT_EQ(yieldsIn(patience, 1), 1);
-  EXPECT_EQ(yieldsIn(patience, 320), 10);
+TEST(PollBackoff, GivesTheCpuAwayNowAndThen) {
+  PollBackoff poll_backoff;
+  EXPECT_EQ(yieldsIn(poll_backoff, 31), 0);
+  EXPECT_EQ(yieldsIn(poll_backoff, 1), 1);
+  EXPECT_EQ(yieldsIn(poll_backoff, 320), 10);
 }
 
-TEST(Patience, WhoFindsSomethingKeepsTheCpu) {
-  Patience patience;
+TEST(PollBackoff, WhoFindsSomethingKeepsTheCpu) {
+  PollBackoff poll_backoff;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(yieldsIn(patience, 31), 0);
-    patience.found();
+    EXPECT_EQ(yieldsIn(poll_backoff, 31), 0);
+    poll_backoff.found();
   }
 }
 

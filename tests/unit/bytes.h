@@ -9,43 +9,43 @@
 
 namespace kiwarp::test {
 
-using Octets = std::vector<u8>;
+using Bytes = std::vector<u8>;
 
 inline u8 nibble(char digit) {
   return static_cast<u8>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
 }
 
-// Octets from lower-case hexadecimal digits; blanks are for the reader.
-inline Octets hex(std::string_view text) {
-  Octets octets;
+// Bytes from lower-case hexadecimal digits; blanks are for the reader.
+inline Bytes hex(std::string_view text) {
+  Bytes bytes;
   bool high = true;
   for (char c : text) {
     if (c == ' ') continue;
     if (high) {
-      octets.push_back(static_cast<u8>(nibble(c) << 4));
+      bytes.push_back(static_cast<u8>(nibble(c) << 4));
     } else {
-      octets.back() = static_cast<u8>(octets.back() | nibble(c));
+      bytes.back() = static_cast<u8>(bytes.back() | nibble(c));
     }
     high = !high;
   }
-  return octets;
+  return bytes;
 }
 
-inline Octets operator+(Octets a, const Octets& b) {
+inline Bytes operator+(Bytes a, const Bytes& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
-// Fills the field behind each octet that a function writes, so that a write too far shows.
+// Fills the field behind each byte that a function writes, so that a write too far shows.
 inline constexpr u8 kGuard = 0xa5;
 
-// What a builder writes: build(buffer) returns how many octets it wrote. Fails loudly (with
-// guard octets in the result) if it wrote more, or left one of them alone.
+// What a builder writes: build(buffer) returns how many bytes it wrote. Fails loudly (with
+// guard bytes in the result) if it wrote more, or left one of them alone.
 template <typename Build>
-Octets built(size_t capacity, Build build) {
+Bytes built(size_t capacity, Build build) {
   constexpr size_t kSlack = 16;
-  Octets first(capacity + kSlack, kGuard);
-  Octets second(capacity + kSlack, static_cast<u8>(~kGuard));
+  Bytes first(capacity + kSlack, kGuard);
+  Bytes second(capacity + kSlack, static_cast<u8>(~kGuard));
   const size_t written = build(first.data());
   build(second.data());
   size_t touched = 0;

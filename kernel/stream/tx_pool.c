@@ -2,7 +2,7 @@
 /*
  * Blocks of pages that FPDUs are built in.
  *
- * TCP refers to a block until the octets in it are acknowledged and read. Each
+ * TCP refers to a block until the bytes in it are acknowledged and read. Each
  * CPU keeps the blocks that its streams have filled, in that order, and takes
  * the first one again when nobody else refers to it: which saves allocating
  * and, where the kernel clears what it allocates, clearing pages that are to be
@@ -13,20 +13,20 @@
 #include <linux/mm.h>
 #include <linux/percpu.h>
 
-#include "stream/block.h"
+#include "stream/tx_pool.h"
 
 /*
  * As much as TCP puts into one socket buffer: what is in two blocks goes out in
  * two, each with its own way through the stack, and acknowledged by itself. The
  * page allocator keeps order 3 at hand, for when this cannot be had.
  */
-#define KW_BLOCK_ORDER		get_order(65536)
-#define KW_BLOCK_ORDER_LESS	PAGE_ALLOC_COSTLY_ORDER
+#define KW_TX_POOL_ORDER		get_order(65536)
+#define KW_TX_POOL_ORDER_LESS	PAGE_ALLOC_COSTLY_ORDER
 /* Of a CPU: more than a connection has in flight in most networks. */
-#define KW_BLOCKS		32
+#define KW_TX_POOL_MAX		32
 
 /**
- * struct kw_blocks - a CPU's blocks
+ * struct kw_tx_pool - a CPU's blocks
  * @cur: the one that has room
  * @head: oldest entry of @used
  * @nr: entries in use
@@ -34,56 +34,56 @@
  *
  * Softirqs are off while one is touched.
  */
-struct kw_blocks {
+struct kw_tx_pool {
 	struct page_frag cur;
 	u32 head;
 	u32 nr;
-	struct page *used[KW_BLOCKS];
+	struct page *used[KW_TX_POOL_MAX];
 };
 
-static DEFINE_PER_CPU(struct kw_blocks, kw_blocks);
+static DEFINE_PER_CPU(struct kw_tx_pool, kw_tx_pool);
 
-static struct page *kw_blocks_pop(struct kw_blocks *b)
+static struct page *kw_tx_pool_pop(struct kw_tx_pool *b)
 {
 	struct page *page = b->used[b->head];
 
-	b->head = (b->head + 1) % KW_BLOCKS;
+	b->head = (b->head + 1) % KW_TX_POOL_MAX;
 	b->nr--;
 	return page;
 }
 
 /* Keep a block that is full. Memory of the emergency reserve goes back there. */
-static void kw_blocks_push(struct kw_blocks *b, struct page *page)
+static void kw_tx_pool_push(struct kw_tx_pool *b, struct page *page)
 {
-	if (compound_order(page) != KW_BLOCK_ORDER || page_is_pfmemalloc(page)) {
+	if (compound_order(page) != KW_TX_POOL_ORDER || page_is_pfmemalloc(page)) {
 		put_page(page);
 		return;
 	}
-	if (b->nr == KW_BLOCKS)
-		put_page(kw_blocks_pop(b));
-	b->used[(b->head + b->nr++) % KW_BLOCKS] = page;
+	if (b->nr == KW_TX_POOL_MAX)
+		put_page(kw_tx_pool_pop(b));
+	b->used[(b->head + b->nr++) % KW_TX_POOL_MAX] = page;
 }
 
 /* A block of this CPU's that nobody refers to, or the one with room. */
-static bool kw_blocks_take(struct kw_blocks *b, struct page_frag *f, u32 want)
+static bool kw_tx_pool_take(struct kw_tx_pool *b, struct page_frag *f, u32 want)
 {
 	if (b->cur.page) {
 		*f = b->cur;
 		b->cur.page = NULL;
 		if (f->size - f->offset >= want)
 			return true;
-		kw_blocks_push(b, f->page);
+		kw_tx_pool_push(b, f->page);
 	}
 	/* The only reference is the one in @used: nobody can take another. */
 	if (!b->nr || page_ref_count(b->used[b->head]) != 1)
 		return false;
-	f->page = kw_blocks_pop(b);
+	f->page = kw_tx_pool_pop(b);
 	f->offset = 0;
-	f->size = PAGE_SIZE << KW_BLOCK_ORDER;
+	f->size = PAGE_SIZE << KW_TX_POOL_ORDER;
 	return true;
 }
 
-static bool kw_block_alloc_order(struct page_frag *f, u32 order)
+static bool kw_tx_pool_alloc_order(struct page_frag *f, u32 order)
 {
 	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
 
@@ -95,109 +95,109 @@ static bool kw_block_alloc_order(struct page_frag *f, u32 order)
 	return f->page;
 }
 
-static bool kw_block_alloc(struct page_frag *f)
+static bool kw_tx_pool_alloc(struct page_frag *f)
 {
-	return kw_block_alloc_order(f, KW_BLOCK_ORDER) ||
-	       kw_block_alloc_order(f, KW_BLOCK_ORDER_LESS) ||
-	       kw_block_alloc_order(f, 0);
+	return kw_tx_pool_alloc_order(f, KW_TX_POOL_ORDER) ||
+	       kw_tx_pool_alloc_order(f, KW_TX_POOL_ORDER_LESS) ||
+	       kw_tx_pool_alloc_order(f, 0);
 }
 
 /**
- * kw_block_get() - get room to build in
+ * kw_tx_pool_get() - get room to build in
  * @f: what the caller has already, if its page is not NULL; becomes where
  *	there is room from its offset on
- * @want: octets of room, at most a page
+ * @want: bytes of room, at most a page
  *
  * Context: softirq or process.
  * Return: false, and @f has no page, if there is no memory.
  */
-bool kw_block_get(struct page_frag *f, u32 want)
+bool kw_tx_pool_get(struct page_frag *f, u32 want)
 {
-	struct kw_blocks *b;
+	struct kw_tx_pool *b;
 	bool got;
 
 	if (f->page && f->size - f->offset >= want)
 		return true;
 	local_bh_disable();
-	b = this_cpu_ptr(&kw_blocks);
+	b = this_cpu_ptr(&kw_tx_pool);
 	if (f->page)
-		kw_blocks_push(b, f->page);
+		kw_tx_pool_push(b, f->page);
 	f->page = NULL;
-	got = kw_blocks_take(b, f, want) || kw_block_alloc(f);
+	got = kw_tx_pool_take(b, f, want) || kw_tx_pool_alloc(f);
 	local_bh_enable();
 	return got;
 }
 
 /**
- * kw_block_put() - let others use the room that is left
- * @f: from kw_block_get(), its offset behind what was built; loses its page
+ * kw_tx_pool_put() - let others use the room that is left
+ * @f: from kw_tx_pool_get(), its offset behind what was built; loses its page
  *
  * Context: softirq or process.
  */
-void kw_block_put(struct page_frag *f)
+void kw_tx_pool_put(struct page_frag *f)
 {
-	struct kw_blocks *b;
+	struct kw_tx_pool *b;
 
 	if (!f->page)
 		return;
 	local_bh_disable();
-	b = this_cpu_ptr(&kw_blocks);
+	b = this_cpu_ptr(&kw_tx_pool);
 	if (!b->cur.page)
 		b->cur = *f;
 	else
-		kw_blocks_push(b, f->page);
+		kw_tx_pool_push(b, f->page);
 	local_bh_enable();
 	f->page = NULL;
 }
 
 /**
- * kw_blocks_idle() - how much a CPU's full blocks hold
+ * kw_tx_pool_idle() - how much a CPU's full blocks hold
  * @cpu: which
  *
  * Context: any.
  * Return: pages, as a moment shows them.
  */
-unsigned long kw_blocks_idle(int cpu)
+unsigned long kw_tx_pool_idle(int cpu)
 {
-	u32 nr = READ_ONCE(per_cpu_ptr(&kw_blocks, cpu)->nr);
+	u32 nr = READ_ONCE(per_cpu_ptr(&kw_tx_pool, cpu)->nr);
 
-	return (unsigned long)nr << KW_BLOCK_ORDER;
+	return (unsigned long)nr << KW_TX_POOL_ORDER;
 }
 
 /**
- * kw_blocks_trim() - let go of this CPU's full blocks
+ * kw_tx_pool_trim() - let go of this CPU's full blocks
  *
  * TCP keeps what it still refers to.
  *
  * Context: softirq or process.
  */
-void kw_blocks_trim(void)
+void kw_tx_pool_trim(void)
 {
-	struct kw_blocks *b;
+	struct kw_tx_pool *b;
 
 	local_bh_disable();
-	b = this_cpu_ptr(&kw_blocks);
+	b = this_cpu_ptr(&kw_tx_pool);
 	while (b->nr)
-		put_page(kw_blocks_pop(b));
+		put_page(kw_tx_pool_pop(b));
 	local_bh_enable();
 }
 
 /**
- * kw_blocks_exit() - free all blocks
+ * kw_tx_pool_exit() - free all blocks
  *
  * Context: process, when there are no streams any more.
  */
-void kw_blocks_exit(void)
+void kw_tx_pool_exit(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct kw_blocks *b = per_cpu_ptr(&kw_blocks, cpu);
+		struct kw_tx_pool *b = per_cpu_ptr(&kw_tx_pool, cpu);
 
 		if (b->cur.page)
 			put_page(b->cur.page);
 		b->cur.page = NULL;
 		while (b->nr)
-			put_page(kw_blocks_pop(b));
+			put_page(kw_tx_pool_pop(b));
 	}
 }
