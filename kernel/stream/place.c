@@ -34,7 +34,7 @@ static __always_inline void kw_place_run(struct kw_sg_iter *it, const u8 *p,
 	if (vec)
 		kw_memcpy_vec(it->run.va, p, len);
 	else
-		memcpy(it->run.va, p, len);
+		kw_memcpy(it->run.va, p, len);
 	kw_sg_advance(it, len);
 }
 

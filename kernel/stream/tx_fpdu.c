@@ -49,7 +49,7 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 	else if (how == KW_FPDU_MARKED)
 		kw_memcpy_auto(dst, it->run.va, len);
 	else
-		memcpy(dst, it->run.va, len);
+		kw_memcpy(dst, it->run.va, len);
 	kw_sg_advance(it, len);
 	return crc;
 }

@@ -42,7 +42,7 @@ void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len)
 	if (vec)
 		kw_memcpy_vec(dst, src, len);
 	else
-		memcpy(dst, src, len);
+		kw_memcpy(dst, src, len);
 	kw_vec_end(vec);
 }
 

@@ -10,6 +10,7 @@
 #include <asm/fpu/api.h>
 #endif
 
+#include "wire/copy.h"
 #include "wire/crc.h"
 #include "wire/vec.h"
 
@@ -62,19 +63,19 @@ void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len);
 u32 kw_crc32c_fpu(u32 crc, const u8 *p, u32 len);
 
 /**
- * kw_memcpy_auto() - memcpy(), in a section of its own where that is worth it
+ * kw_memcpy_auto() - kw_memcpy(), in a section of its own where that is worth it
  * @dst: where to
  * @src: bytes
  * @len: how many
  *
- * Context: softirq or process; in another section it is memcpy().
+ * Context: softirq or process; in another section it is kw_memcpy().
  */
 static inline void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
 {
 	if (unlikely(len >= KW_VEC_MIN))
 		kw_memcpy_fpu(dst, src, len);
 	else
-		memcpy(dst, src, len);
+		kw_memcpy(dst, src, len);
 }
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * CRC32C of an FPDU.
+ * CRC32C of an FPDU, alone or while it is copied.
  *
  * SSE4.2's crc32 works on general registers, so it needs no FPU section, which
  * costs more than the sum of an FPDU of Ethernet's size. It takes three cycles
@@ -13,7 +13,7 @@
 #ifdef __KERNEL__
 #include <linux/crc32c.h>
 #ifdef CONFIG_X86_64
-#include "compat.h"
+#include <asm/cpufeature.h>
 #define KW_CRC_X86
 #define kw_crc_has_insn()	static_cpu_has(X86_FEATURE_XMM4_2)
 #endif
@@ -21,9 +21,6 @@
 #define KW_CRC_X86
 #define kw_crc_has_insn()	__builtin_cpu_supports("sse4.2")
 #endif
-
-/* What is copied is still in the first cache when the CRC is computed. */
-#define KW_CRC_COPY_LEN	4096
 
 #ifdef KW_CRC_X86
 
@@ -119,76 +116,145 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 /* What follows up to ".endr" is for eight steps, 64 bytes of a block. */
 #define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
 
-/* Three blocks side by side. The compiler would spill and move registers. */
-static __always_inline u64 kw_crc_blocks(u64 a, const u8 *src, const u32 len,
-					 const u32 table[8][16])
+/*
+ * Three blocks, as the compiler would not write them: it spills and moves. The
+ * bytes of a copy are in a register in between, so that what is summed is what
+ * was written, whoever else writes to the source.
+ */
+static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
+					 const u32 len, const u32 table[8][16],
+					 const bool copy)
 {
 	const u8 *end = src + len;
-	u64 b = 0, c = 0;
+	u64 b = 0, c = 0, bytes;
 
-	for (; src != end; src += 64)
-		__asm__ __volatile__(KW_CRC_STEPS
-			"crc32q \\at(%[src]), %[a]\n\t"
-			"crc32q \\at+%c[len](%[src]), %[b]\n\t"
-			"crc32q \\at+2*%c[len](%[src]), %[c]\n\t"
-			".endr"
-			: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
-			: [src] "r" (src), [len] "i" (len)
-			: "memory");
+	for (; src != end; src += 64, dst += 64) {
+		if (copy)
+			__asm__ __volatile__(KW_CRC_STEPS
+				"movq \\at(%[src]), %[bytes]\n\t"
+				"movq %[bytes], \\at(%[dst])\n\t"
+				"crc32q %[bytes], %[a]\n\t"
+				"movq \\at+%c[len](%[src]), %[bytes]\n\t"
+				"movq %[bytes], \\at+%c[len](%[dst])\n\t"
+				"crc32q %[bytes], %[b]\n\t"
+				"movq \\at+2*%c[len](%[src]), %[bytes]\n\t"
+				"movq %[bytes], \\at+2*%c[len](%[dst])\n\t"
+				"crc32q %[bytes], %[c]\n\t"
+				".endr"
+				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c),
+				  [bytes] "=&r" (bytes)
+				: [src] "r" (src), [dst] "r" (dst),
+				  [len] "i" (len)
+				: "memory");
+		else
+			__asm__ __volatile__(KW_CRC_STEPS
+				"crc32q \\at(%[src]), %[a]\n\t"
+				"crc32q \\at+%c[len](%[src]), %[b]\n\t"
+				"crc32q \\at+2*%c[len](%[src]), %[c]\n\t"
+				".endr"
+				: [a] "+r" (a), [b] "+r" (b), [c] "+r" (c)
+				: [src] "r" (src), [len] "i" (len)
+				: "memory");
+	}
 	b ^= kw_crc_append_zeros(a, table);
 	return c ^ kw_crc_append_zeros(b, table);
 }
 
-static __always_inline u64 kw_crc_step8(u64 crc, const u8 *src)
+/*
+ * Steps of fewer bytes. They are hidden from the compiler once they are read,
+ * or it might read memory again.
+ */
+static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u64 v;
+	u64 bytes;
 
-	memcpy(&v, src, sizeof(v));
-	__asm__("crc32q %1, %0" : "+r" (crc) : "rm" (v));
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__("crc32q %1, %0" : "+r" (crc) : "r" (bytes));
 	return crc;
 }
 
-/* The last seven bytes at most. */
-static __always_inline u32 kw_crc_rest(u32 crc, const u8 *src, size_t n)
+static __always_inline u32 kw_crc_step4(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u32 v4;
-	u16 v2;
+	u32 bytes;
 
-	if (n & 4) {
-		memcpy(&v4, src, sizeof(v4));
-		__asm__("crc32l %1, %0" : "+r" (crc) : "rm" (v4));
-		src += 4;
-	}
-	if (n & 2) {
-		memcpy(&v2, src, sizeof(v2));
-		__asm__("crc32w %1, %0" : "+r" (crc) : "rm" (v2));
-		src += 2;
-	}
-	if (n & 1)
-		__asm__("crc32b %1, %0" : "+r" (crc) : "rm" (*src));
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__("crc32l %1, %0" : "+r" (crc) : "r" (bytes));
 	return crc;
 }
 
-static u32 kw_crc_x86(u64 crc, const u8 *src, size_t n)
+static __always_inline u32 kw_crc_step2(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
 {
-	u32 i;
+	u16 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__("crc32w %1, %0" : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+static __always_inline u32 kw_crc_step1(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
+{
+	u8 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__("crc32b %1, %0" : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+/* Compiled for each of the two uses. */
+static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
+				      const bool copy)
+{
+	u32 sum, i;
 
 	for (; n >= 3 * KW_CRC_LONG; n -= 3 * KW_CRC_LONG) {
-		crc = kw_crc_blocks(crc, src, KW_CRC_LONG, kw_crc_long);
+		crc = kw_crc_blocks(crc, dst, src, KW_CRC_LONG, kw_crc_long,
+				    copy);
+		dst += 3 * KW_CRC_LONG;
 		src += 3 * KW_CRC_LONG;
 	}
 	for (; n >= 3 * KW_CRC_SHORT; n -= 3 * KW_CRC_SHORT) {
-		crc = kw_crc_blocks(crc, src, KW_CRC_SHORT, kw_crc_short);
+		crc = kw_crc_blocks(crc, dst, src, KW_CRC_SHORT, kw_crc_short,
+				    copy);
+		dst += 3 * KW_CRC_SHORT;
 		src += 3 * KW_CRC_SHORT;
 	}
-	for (; n >= 32; n -= 32, src += 32) {
+	for (; n >= 32; n -= 32, src += 32, dst += 32) {
 #pragma GCC unroll 4
 		for (i = 0; i < 32; i += 8)
-			crc = kw_crc_step8(crc, src + i);
+			crc = kw_crc_step8(crc, dst + i, src + i, copy);
 	}
-	for (; n >= 8; n -= 8, src += 8)
-		crc = kw_crc_step8(crc, src);
-	return kw_crc_rest((u32)crc, src, n);
+	for (; n >= 8; n -= 8, src += 8, dst += 8)
+		crc = kw_crc_step8(crc, dst, src, copy);
+	sum = (u32)crc;
+	if (n & 4) {
+		sum = kw_crc_step4(sum, dst, src, copy);
+		src += 4;
+		dst += 4;
+	}
+	if (n & 2) {
+		sum = kw_crc_step2(sum, dst, src, copy);
+		src += 2;
+		dst += 2;
+	}
+	if (n & 1)
+		sum = kw_crc_step1(sum, dst, src, copy);
+	return sum;
 }
 
 #endif /* KW_CRC_X86 */
@@ -234,7 +300,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_CRC_X86
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (const u8 *)p, n);
+		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, false);
 #endif
 	return crc32c(crc, p, n);
 }
@@ -242,29 +308,21 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 /**
  * kw_memcpy_crc32c - copy bytes and continue a CRC32C over them
  * @crc: KW_CRC_SEED, or what an earlier call returned
- * @dst: where to; does not overlap @src
- * @src: bytes; they may change meanwhile, as the CRC is computed of @dst
+ * @dst: where to
+ * @src: bytes, which may change meanwhile: where they are read once, with the
+ *	instruction, the CRC is that of what is at @dst; elsewhere it is computed
+ *	of @dst
  * @n: how many
- *
- * One pass for both, by general registers, takes longer than a copy and then a
- * pass over what is in the first cache.
  *
  * Context: any.
  * Return: the CRC so far, before the final inversion.
  */
 u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n)
 {
-	const u8 *from = (const u8 *)src;
-	u8 *to = (u8 *)dst;
-
-	while (n) {
-		const size_t len = n < KW_CRC_COPY_LEN ? n : KW_CRC_COPY_LEN;
-
-		memcpy(to, from, len);
-		crc = kw_crc32c(crc, to, len);
-		to += len;
-		from += len;
-		n -= len;
-	}
-	return crc;
+#ifdef KW_CRC_X86
+	if (kw_crc_has_insn())
+		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n, true);
+#endif
+	memcpy(dst, src, n);
+	return crc32c(crc, dst, n);
 }

@@ -5,6 +5,7 @@
  * joins. That needs no table for each length of a block, and a tenth of the
  * instructions: so the blocks are thirds of whatever there is.
  */
+#include "wire/copy.h"
 #include "wire/crc.h"
 #include "wire/vec.h"
 
@@ -180,7 +181,7 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 		src += 16;
 	}
 	if (n)
-		memcpy(dst, src, n);
+		kw_memcpy(dst, src, n);
 }
 
 #endif /* KW_VEC_X86 */
@@ -207,7 +208,7 @@ bool kw_vec_has(void)
 }
 
 /**
- * kw_memcpy_vec - memcpy() by vector registers
+ * kw_memcpy_vec - kw_memcpy() by vector registers
  * @dst: where to; does not overlap @src
  * @src: where from
  * @n: how many bytes
@@ -219,7 +220,7 @@ void kw_memcpy_vec(void *dst, const void *src, size_t n)
 #ifdef KW_VEC_X86
 	kw_vec_copy_x86((u8 *)dst, (const u8 *)src, n);
 #else
-	memcpy(dst, src, n);
+	kw_memcpy(dst, src, n);
 #endif
 }
 

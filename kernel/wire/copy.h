@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Copying payload. memcpy() becomes "rep movsb" where the CPU says that short
+ * ones of those are fast. Of 1424 bytes whose source and destination are
+ * differently aligned, which payload behind a header always is, that makes
+ * 36 ns instead of 60 on an Intel Xeon (Sapphire Rapids), but 1100 instead of
+ * 64 on an AMD EPYC.
+ */
+#ifndef KW_WIRE_COPY_H
+#define KW_WIRE_COPY_H
+
+#include "wire/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void kw_memcpy(void *dst, const void *src, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KW_WIRE_COPY_H */
