@@ -185,7 +185,7 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 	return 0;
 }
 
-/* rdma link add. All that the caller is told is the errno; the log has more. */
+/* rdma link add. The caller gets the errno; the log has the reason. */
 static int kw_newlink(const char *name, struct net_device *netdev)
 {
 	int rv;

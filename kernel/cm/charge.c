@@ -39,7 +39,7 @@ void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from)
 }
 
 /**
- * kw_charge_drop - nobody pays any more
+ * kw_charge_drop - end the accounting
  * @c: who did; what was charged stays charged
  *
  * Context: any.
@@ -102,7 +102,7 @@ void kw_charge_learn(struct kw_charge *c, const struct socket *sock)
 /**
  * kw_charge_sock - charge a socket
  * @c: who pays
- * @sock: a socket that was made or accepted by somebody else for them
+ * @sock: a socket that was made or accepted in another context
  *
  * Context: process.
  * Return: 0, or -ENOMEM if they cannot: the caller resets the connection.

@@ -101,7 +101,7 @@ enum kw_ep_flag {
 };
 
 /**
- * struct kw_charge - who pays for what the connection manager does for somebody
+ * struct kw_charge - memory cgroup and user that are charged
  * @memcg: memory cgroup, referenced; NULL without the memory controller
  * @uid: user
  * @sockets: the sockets of @memcg's processes are charged to it

@@ -65,9 +65,9 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 
 /**
  * kw_ep_free_start - forget what only start-up needs to know
- * @ep: the endpoint; in %KW_EP_RUNNING, or nobody else knows it
+ * @ep: the endpoint; in %KW_EP_RUNNING, or not yet visible to others
  *
- * Context: process, kw_ep.lock held unless nobody else knows it.
+ * Context: process, kw_ep.lock held unless the endpoint is not yet visible.
  */
 void kw_ep_free_start(struct kw_ep *ep)
 {
@@ -131,7 +131,7 @@ void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state)
 }
 
 /**
- * kw_ep_kick - have the endpoint look what is new
+ * kw_ep_kick - schedule the endpoint's next step
  * @ep: the endpoint; the caller holds a reference in some way
  *
  * Context: any.

@@ -174,7 +174,7 @@ static void kw_connect_refused(struct kw_ep *ep)
 
 /**
  * kw_connect_fail - the connection does not come about
- * @ep: an active endpoint whose consumer has not been told anything yet
+ * @ep: an active endpoint that has reported no event to its consumer yet
  * @status: -errno for the consumer
  *
  * Context: process, kw_ep.lock held.

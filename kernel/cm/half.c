@@ -10,7 +10,7 @@
 #include "cm/cm.h"
 
 /**
- * kw_half_init - nobody is there
+ * kw_half_init - start with no half-open connection
  * @h: a listener's
  *
  * Context: process.

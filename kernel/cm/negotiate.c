@@ -114,7 +114,7 @@ static u16 kw_negotiate_reply_enh(struct kw_ep *ep, const struct kw_mpa_enh *enh
  * @params: the result
  *
  * Context: process, kw_ep.lock held.
- * Return: 0; or what the peer is to be told in a Terminate, enum kw_term_code.
+ * Return: 0; or the Terminate code for the peer, enum kw_term_code.
  */
 u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params)
 {

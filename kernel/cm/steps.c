@@ -50,7 +50,7 @@ void kw_steps_init(struct kw_step_queue *steps, struct kw_listener *l)
 }
 
 /**
- * kw_steps_add - have an endpoint look what is new, when it is its turn
+ * kw_steps_add - queue an endpoint's next step
  * @steps: the queue; the caller keeps its listener
  * @ep: the endpoint; the caller holds a reference in some way
  *

@@ -47,7 +47,7 @@ void kw_mem_put_fast(struct kw_mem *mem)
 }
 
 /**
- * kw_mem_quiesce() - wait until nobody uses a region that is not valid any more
+ * kw_mem_quiesce() - wait for the users of a region that is no longer valid
  * @mem: region whose @valid was set to false
  *
  * Context: any but hard interrupt. It waits for what fits a block, or what one
@@ -78,7 +78,7 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 }
 
 /**
- * kw_mem_find() - kw_mem_at() where the first look was in vain
+ * kw_mem_find() - slow path of kw_mem_at()
  * @mem: see there
  * @off: see there
  * @last: see there

@@ -235,7 +235,7 @@ static void kw_predict_placed(struct kw_rx *rx, u32 len)
  * @avail: bytes received from there
  * @fpdus: those taken are added to it
  *
- * FPDUs may be in memory that somebody else writes to. What is taken from
+ * FPDUs may be in memory that others write to. What is taken from
  * each is its length, read once, and what it must be equal to anyway.
  *
  * Context: inside s->mem_srcu, socket lock.

@@ -219,7 +219,7 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	return kw_rx_fpdu_as(s, c, avail, used, seg, false);
 }
 
-/* What the owner is told, and the counter, of an error in what the peer sent. */
+/* Failure reason and counter of an error in what the peer sent. */
 static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
 {
 	struct kw_term t;

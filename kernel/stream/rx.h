@@ -8,7 +8,7 @@
 
 /*
  * What handling an FPDU gives: 0, or KW_RX_TERM(code) with the enum
- * kw_term_code that the peer is told, or KW_RX_STOP if the stream has ended
+ * kw_term_code for the Terminate, or KW_RX_STOP if the stream has ended
  * without anything to tell.
  */
 #define KW_RX_TERM(code)	(0x10000 | (code))

@@ -28,7 +28,7 @@ void kw_ack_init(struct kw_stream *s)
 /**
  * kw_ack_delay() - say whether TCP may wait before it acknowledges
  * @s: stream
- * @whole: all that has come are whole messages, of which somebody was told
+ * @whole: all that has come are whole messages that were delivered
  *
  * TCP acknowledges at once what is more than it takes for the peer's MSS. After
  * a loss, and when the connection is young, it acknowledges each segment

@@ -103,7 +103,7 @@ static const struct kw_mem_errors kw_tagged_errors = {
 	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
 };
 
-/* It is not the peer who chose the place: that it can wrap is not told. */
+/* The place was chosen locally: a wrap is reported as a bounds error. */
 static const struct kw_mem_errors kw_sink_errors = {
 	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
 	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,

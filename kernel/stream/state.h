@@ -38,7 +38,7 @@ struct kw_sg_iter {
  * @done: bytes placed so far
  * @sq_index: the WQE it completes
  * @rtr: start-up's ready-to-receive request: completes nothing
- * @unsignaled: nor is the consumer told when it ends
+ * @unsignaled: the consumer gets no completion when it ends
  * @inv: Read with Invalidate: the sink's STag is invalidated at the end
  */
 struct kw_orq_entry {
@@ -88,7 +88,7 @@ struct kw_mem_cache {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
- * @rx_events: what has come that the consumer is told of, or can see in its memory:
+ * @rx_events: messages and Writes delivered to the consumer:
  *	how much, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received

@@ -219,7 +219,7 @@ struct kw_stream {
 };
 
 /*
- * The state as somebody without the socket lock sees it. In %KW_STREAM_OPEN and
+ * The state as seen without the socket lock. In %KW_STREAM_OPEN and
  * %KW_STREAM_CLOSING there is a socket, for as long as mem_srcu is held: see
  * kw_stream_start().
  */

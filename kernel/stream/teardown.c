@@ -39,7 +39,7 @@ static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
  * kw_stream_fail() - the stream can not go on
  * @s: stream
  * @why: for the owner
- * @terminate: s->tx.term holds what the peer is told
+ * @terminate: s->tx.term holds the Terminate to send
  *
  * From here on nothing is placed, nothing but the Terminate is sent, and the
  * owner flushes all work.
@@ -134,7 +134,7 @@ static bool kw_stream_lost(struct kw_stream *s)
 	return sk->sk_err || sk->sk_state == TCP_CLOSE;
 }
 
-/* The connection is gone though nobody, or only one side, has closed it. */
+/* The connection is gone without an orderly close by both sides. */
 static void kw_stream_reset(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;

@@ -182,7 +182,7 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 }
 
 /*
- * The owner of the token transmits until nobody wants more. Returns false if
+ * The owner of the token transmits until WANTED stays clear. Returns false if
  * it keeps the token because the worker is to go on.
  */
 static bool kw_tx_loop(struct kw_stream *s)
@@ -253,7 +253,7 @@ out:
 	return done;
 }
 
-/* In process context somebody who owns the socket is waited for. */
+/* In process context wait for the owner of the socket lock. */
 static void kw_tx_wait(struct kw_stream *s)
 {
 	if (kw_tx_try(s, true))
@@ -268,7 +268,7 @@ static void kw_tx_wait(struct kw_stream *s)
  * @s: started stream
  * @how: what the calling context allows
  *
- * If somebody is transmitting already, it is only told that there is more.
+ * If another context transmits already, WANTED makes it go on.
  *
  * Context: as @how says; the caller makes sure that the stream does not end
  * meanwhile (socket lock, or a reference and kw_stream.state).

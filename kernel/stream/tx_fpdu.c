@@ -167,7 +167,7 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
 	if (ref)
 		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_REF);
-	/* What is left to kw_fpdu_one() is mostly within a run. */
+	/* What is left to kw_fpdu_one() is usually within a run. */
 	if (len && !m->it.run.len && !kw_sg_next(s, &m->it))
 		return 0;
 	if (ch->cut.markers)

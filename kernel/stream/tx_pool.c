@@ -4,7 +4,7 @@
  *
  * TCP refers to a block until the bytes in it are acknowledged and read. Each
  * CPU keeps the blocks that its streams have filled, in that order, and takes
- * the first one again when nobody else refers to it: which saves allocating
+ * the first one again when it holds the only reference: which saves allocating
  * and, where the kernel clears what it allocates, clearing pages that are to be
  * written anyway. A stream has a block only while it is sending, so that one
  * that is idle costs none.
@@ -64,7 +64,7 @@ static void kw_tx_pool_push(struct kw_tx_pool *b, struct page *page)
 	b->used[(b->head + b->nr++) % KW_TX_POOL_MAX] = page;
 }
 
-/* A block of this CPU's that nobody refers to, or the one with room. */
+/* A block of this CPU's without other references, or the one with room. */
 static bool kw_tx_pool_take(struct kw_tx_pool *b, struct page_frag *f, u32 want)
 {
 	if (b->cur.page) {
@@ -74,7 +74,7 @@ static bool kw_tx_pool_take(struct kw_tx_pool *b, struct page_frag *f, u32 want)
 			return true;
 		kw_tx_pool_push(b, f->page);
 	}
-	/* The only reference is the one in @used: nobody can take another. */
+	/* The only reference is the one in @used: no other can be taken. */
 	if (!b->nr || page_ref_count(b->used[b->head]) != 1)
 		return false;
 	f->page = kw_tx_pool_pop(b);

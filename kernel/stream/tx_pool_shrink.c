@@ -47,7 +47,7 @@ static unsigned long kw_shrink_scan(struct shrinker *sh,
 }
 
 /**
- * kw_tx_pool_shrink_init() - offer the blocks to whoever reclaims memory
+ * kw_tx_pool_shrink_init() - register the shrinker of the page pool
  *
  * Context: process, before the first stream.
  * Return: 0 or -ENOMEM.

@@ -15,7 +15,7 @@
 #include "wire/vec.h"
 
 /*
- * Bytes that a section is worth it for. To save and restore a process's
+ * Fewest bytes for which a section pays off. To save and restore a process's
  * registers takes as long as the section gains with some 8 KiB of payload, but
  * mostly there are none to save: softirqs run between processes and while the
  * CPU idles, and once they are saved they stay so until the process goes on.

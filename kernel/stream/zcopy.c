@@ -8,19 +8,18 @@
  * [CRC, header] [payload] ... [CRC]. A list has whole FPDUs and starts a socket
  * buffer of its own, so that segments begin with FPDUs as they do otherwise.
  *
- * Who owns the buffer: such a message is lent to TCP, as a struct kw_zc_msg to
- * which every socket buffer with pieces of it refers. When the last is freed
- * nobody can send a byte of it any more, not even a retransmission waiting
- * in a queue or a network card, and only then its work request completes, or
- * is flushed. A stream therefore does not end gracefully before all that was
- * lent is back, and where it ends otherwise waits a while for what a queueing
- * discipline or a card still holds (kw_zc_close()).
+ * Lifetime of the buffer: every skb with pieces of such a message refers to its
+ * struct kw_zc_msg. When the last of them is freed no byte can be sent any more,
+ * not even by a retransmission in a queueing discipline or a network card. Only
+ * then the work request completes, or is flushed. A graceful end therefore
+ * waits for all messages in flight; any other end waits for a bounded time
+ * (kw_zc_close()).
  *
  * A consumer that deregisters or invalidates memory which a work request of
- * its own still uses breaks that rule, and is the only one to suffer. The pages
- * can not become anybody else's: each piece has a reference to its page. What
- * he writes there may still be sent, as part of that work request, and the CRC
- * made before tells the peer. Waiting for TCP in dereg_mr instead would let a
+ * its own still uses breaks that rule, and affects itself only: each piece has
+ * a reference to its page, so that the page is not given to others. What is
+ * written there meanwhile may still be sent as part of that work request, and
+ * the CRC made before shows it to the peer. Waiting for TCP in dereg_mr instead would let a
  * peer that acknowledges nothing hold the consumer up.
  *
  * Read Responses are always copied: the memory that a peer reads stays the
@@ -54,7 +53,7 @@
 #define KW_ZC_GRACE	(10 * HZ)
 
 /**
- * struct kw_zc_msg - a message lent to TCP
+ * struct kw_zc_msg - a message in flight without a copy
  * @ubuf: what socket buffers refer to; also held while FPDUs are made of the
  *	message, and by the list that has some
  * @zc: its stream's
@@ -73,13 +72,13 @@ struct kw_zc_msg {
 };
 
 /**
- * struct kw_zcopy - what a stream has lent; can outlive it
+ * struct kw_zcopy - messages in flight without a copy; can outlive the stream
  * @ref: the stream's, and one of each message
  * @s: the stream, while @attached
  * @lock: @attached, @done, @busy
  * @attached: the stream wants to know what comes back
  * @done: messages that are back
- * @busy: messages that are lent, or in @done
+ * @busy: messages in flight, or in @done
  * @idle: to wait for @busy to become 0, once not @attached
  * @work: takes @done to the stream
  * @msg: whose pieces the list has; NULL if there is no list
@@ -258,10 +257,10 @@ static void kw_zc_drop_list(struct kw_zcopy *zc)
 }
 
 /**
- * kw_zc_detach() - want no more to know what comes back
+ * kw_zc_detach() - ignore completions of messages in flight
  * @s: stream that neither sends nor receives any more
  *
- * What is lent still is: the owner flushes it in kw_stream_ops.ended.
+ * Messages still in flight are flushed in kw_stream_ops.ended.
  *
  * Context: process, before the socket goes.
  */
@@ -288,12 +287,12 @@ void kw_zc_detach(struct kw_stream *s)
 }
 
 /**
- * kw_zc_close() - wait, within reason, until nothing is lent any more
+ * kw_zc_close() - wait, for a bounded time, until no message is in flight
  * @s: stream after kw_zc_detach() whose socket is gone, or that did not start
  *
  * With the socket go all bytes that TCP has in its queues; what it has passed
  * on is sent or dropped at once, as a rule. Not to wait for ever for an interface
- * that does neither is safe: the stream is dead, and its peer has been told.
+ * that does neither is safe: the stream is dead, and its peer has got the Terminate.
  *
  * Context: process.
  */
@@ -364,7 +363,7 @@ void kw_zc_lend(struct kw_stream *s)
 }
 
 /**
- * kw_zc_framed() - no more FPDUs are made of the message that is lent, if any
+ * kw_zc_framed() - all FPDUs of the current zero-copy message are built
  * @s: stream
  * @whole: because it is all in FPDUs; else because the stream has failed
  *
@@ -382,7 +381,7 @@ void kw_zc_framed(struct kw_stream *s, bool whole)
 }
 
 /**
- * kw_zc_listed() - whether there is a list for the message that is lent
+ * kw_zc_listed() - whether there is a list for the current zero-copy message
  * @s: stream
  *
  * Context: socket lock held, transmit token owned.
@@ -394,7 +393,7 @@ bool kw_zc_listed(const struct kw_stream *s)
 }
 
 /**
- * kw_zc_list() - begin a list for the message that is lent
+ * kw_zc_list() - begin a list for the current zero-copy message
  * @s: stream
  * @start: where in the block the list's headers begin
  *

@@ -2,8 +2,8 @@
 /*
  * Completion queues.
  *
- * Producer and consumer meet in the ring only; the protocol of arming is told
- * with struct kiwarp_cq_ctrl. Kernel consumers use the same ring, with
+ * Producer and consumer meet in the ring only; the protocol of arming is
+ * described at struct kiwarp_cq_ctrl. Kernel consumers use the same ring, with
  * consumer and armed kept in struct kw_cq, and the queue pair in each entry:
  * to look it up they would all have to meet in one table.
  */
@@ -73,7 +73,7 @@ static bool kw_cq_full(struct kw_cq *cq)
  * @cqe: the entry
  *
  * With no room the entry is lost, the queue is dead, and all its queue pairs
- * go to ERROR. Consumers are not told of the entry: see kw_cq_notify().
+ * go to ERROR. kw_cq_notify() raises the event.
  *
  * Context: any; takes cq->lock.
  */
@@ -98,7 +98,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 	if (!kw_cq_user(cq))
 		slot->ibqp = ibqp;
 	cq->producer++;
-	/* Whoever sees the index sees the entry. */
+	/* Publishes the entry before the index. */
 	smp_store_release(&kw_cq_ctrl(cq)->producer, cq->producer);
 out:
 	spin_unlock_irqrestore(&cq->lock, flags);

@@ -42,7 +42,7 @@ static void kw_qp_release(struct kref *ref)
 
 /**
  * kw_qp_put() - give a reference back
- * @qp: queue pair; destroy_qp goes on when nobody has one any more
+ * @qp: queue pair; destroy_qp goes on after the last one
  */
 void kw_qp_put(struct kw_qp *qp)
 {
@@ -144,7 +144,7 @@ void kw_iw_rem_ref(struct ib_qp *ibqp)
  * @qp: queue pair
  * @state: enum kiwarp_qp_state
  *
- * Context: qp->lock held, or nobody else knows the queue pair.
+ * Context: qp->lock held, or the queue pair not yet visible.
  */
 void kw_qp_set_state(struct kw_qp *qp, u8 state)
 {
@@ -260,7 +260,7 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 }
 
 /*
- * A number that nobody can guess, under which nothing is found yet. It stays
+ * A random number, under which nothing is found yet. It stays
  * taken until kw_qpn_release().
  */
 static int kw_qpn_reserve(struct kw_device *dev, u32 *qpn)

@@ -169,7 +169,7 @@ static void kw_flush_rq(struct kw_qp *qp)
  * kw_qp_flush() - complete all that is posted with IB_WC_WR_FLUSH_ERR
  * @qp: queue pair in ERROR, with no stream that works on its queues
  *
- * Work that had a result of its own keeps it. Work whose buffers are lent to
+ * Work that had a result of its own keeps it. Work whose buffers are in use by
  * TCP stays, and what was posted after it: see kw_qp_op_wqe_zc_done().
  *
  * Context: qp->lock held.

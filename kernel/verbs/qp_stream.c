@@ -24,7 +24,7 @@ static __always_inline void kw_read_shared(void *dst, const void *src, size_t le
 	barrier();
 }
 
-/* There is one, mostly, which a call of memcpy() would cost more than. */
+/* One SGE is the common case: inline it is cheaper than a call of memcpy(). */
 static void kw_read_sges(struct kiwarp_sge *dst, const void *shared, u32 n)
 {
 	const struct kiwarp_sge *src = shared;
@@ -354,7 +354,7 @@ static void kw_qp_op_failed(struct kw_stream *s, enum kw_fail why)
 	kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	kw_qp_log_terminate(qp);
-	/* A local fault is told by the completion in error. */
+	/* A local fault is reported by the completion in error. */
 	if (why != KW_FAIL_CLOSED && why != KW_FAIL_LOCAL)
 		kw_qp_event(qp, events[why]);
 }
@@ -372,7 +372,7 @@ static void kw_qp_op_ended(struct kw_stream *s)
 	qp->idle = true;
 	kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
-	/* Nobody asks for teardown any more, but somebody may just have. */
+	/* No new teardown can be queued, but one may be pending. */
 	cancel_delayed_work(&s->end_work);
 	kw_qp_notify(qp);
 	cm.closed(cm.ctx, status);

@@ -145,7 +145,7 @@ int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *
 
 /**
  * kw_queue_mem_free() - free the memory of rings
- * @a: the memory; nobody in the kernel uses it any more
+ * @a: the memory; no longer used in the kernel
  *
  * Context: process.
  */

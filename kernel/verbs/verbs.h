@@ -265,7 +265,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
  * @done: finished, waiting for earlier ones: completions are in posting order
  * @zc_inflight: TCP may still send bytes out of its buffers: see stream/zcopy.c
  *
- * Each entry of the send ring has one. @done and @lent are written under the
+ * Each entry of the send ring has one. @done and @zc_inflight are written under the
  * socket lock only.
  */
 struct kw_sq_track {

@@ -115,7 +115,7 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 
 	if (!key)
 		return KW_MPA_BAD_KEY;
-	/* Of several kinds still possible the shortest, so nobody reads too far. */
+	/* The shortest of the kinds still possible, so as not to read past the frame. */
 	need = kw_mpa_frame_len(key->kind);
 	if (len < need)
 		return (int)(need - len);

@@ -6,7 +6,7 @@
  * and is no faster than one after the other.
  *
  * In the kernel those registers belong to user space. They may be used only in
- * a section that has saved them, which is worth it for several FPDUs at once:
+ * a section that has saved them, which pays off for several FPDUs at once:
  * stream/vec.h has such sections.
  */
 #ifndef KW_WIRE_VEC_H

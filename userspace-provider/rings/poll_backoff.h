@@ -7,30 +7,30 @@
 
 namespace kiwarp {
 
-// Who polls until something is there counts his looks in vain here, and gives the CPU away now and
-// then. What he waits for may need it: the peer, on a machine with few CPUs, where he would
-// otherwise look on for the rest of his time slice. With a CPU to spare sched_yield() returns at
-// once, and costs a part of what the looks between two calls do.
+// Counts empty polls of a completion queue, and yields the CPU after some of them. On a machine
+// with few CPUs the peer may need it to make progress; otherwise the poller would go on until its
+// time slice ends. With an idle CPU sched_yield() returns at once, and costs a part of what the
+// polls between two calls do.
 class PollBackoff {
  public:
-  // Several threads may poll: a count that gets lost between them does not matter.
+  // Several threads may poll: a lost count does not matter.
   void found() {
-    if (vain_.load(std::memory_order_relaxed) != 0) vain_.store(0, std::memory_order_relaxed);
+    if (empty_.load(std::memory_order_relaxed) != 0) empty_.store(0, std::memory_order_relaxed);
   }
 
   void foundNothing() {
-    int vain = vain_.load(std::memory_order_relaxed) + 1;
-    if (vain >= kLooks) {
+    int empty = empty_.load(std::memory_order_relaxed) + 1;
+    if (empty >= kPolls) {
       sched_yield();
-      vain = 0;
+      empty = 0;
     }
-    vain_.store(vain, std::memory_order_relaxed);
+    empty_.store(empty, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr int kLooks = 32;
+  static constexpr int kPolls = 32;
 
-  std::atomic<int> vain_{0};
+  std::atomic<int> empty_{0};
 };
 
 }  // namespace kiwarp

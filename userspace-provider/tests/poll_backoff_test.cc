@@ -20,7 +20,7 @@ extern "C" int sched_yield() noexcept {
 namespace kiwarp::test {
 namespace {
 
-// How often the CPU was given away in so many looks in vain.
+// How often the CPU was given away in so many empty polls.
 int yieldsIn(PollBackoff& poll_backoff, int looks) {
   yields = 0;
   for (int i = 0; i < looks; ++i) poll_backoff.foundNothing();
