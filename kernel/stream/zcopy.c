@@ -19,8 +19,8 @@
  * its own still uses breaks that rule, and affects itself only: each piece has
  * a reference to its page, so that the page is not given to others. What is
  * written there meanwhile may still be sent as part of that work request, and
- * the CRC made before shows it to the peer. Waiting for TCP in dereg_mr instead would let a
- * peer that acknowledges nothing hold the consumer up.
+ * the CRC made before shows it to the peer. Waiting for TCP in dereg_mr instead
+ * would let a peer that acknowledges nothing hold the consumer up.
  *
  * Read Responses are always copied: the memory that a peer reads stays the
  * consumer's, who may write to it at any time. A CRC of what is sent later would

@@ -90,13 +90,13 @@ counter() { cat "/sys/class/infiniband/da/ports/1/hw_counters/$1"; }
 # Kiwarp's counters grow by FPDUs that no segment could hold.
 large_ones() { # tx|rx
 	local dir=$1 fpdus bytes
-	fpdus=$(counter "${dir}_fpdus") bytes=$(counter "${dir}_bytes")
+	fpdus=$(counter "${dir}_fpdus") bytes=$(counter "${dir}_octets")
 	[ $((bytes - bytes_before)) -gt $(((fpdus - fpdus_before) * 4096)) ]
 }
 
 large_way() { # WHO SERVER_NS CLIENT_NS DIRECTION
 	local who=$1 sns=$2 cns=$3 dir=$4 fpdus_before bytes_before
-	fpdus_before=$(counter "${dir}_fpdus") bytes_before=$(counter "${dir}_bytes")
+	fpdus_before=$(counter "${dir}_fpdus") bytes_before=$(counter "${dir}_octets")
 	perf "$who" "$sns" "$cns" ib_write_bw -s 65536 -n 51
 	check "$who: the FPDUs are larger than segments" large_ones "$dir"
 }
