@@ -326,8 +326,13 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
 	if (!qp)
 		return -EINVAL;
 	if (kw_ep_may_use(id, qp)) {
-		*result = qp;
-		return 0;
+		if (atomic_dec_if_positive(&qp->named) >= 0) {
+			*result = qp;
+			return 0;
+		}
+		/* iw_cm was given another queue pair of this number. */
+		kw_qp_put(qp);
+		return -EINVAL;
 	}
 	kw_qp_put(qp);
 	kw_count(ep->dev, KW_CNT_CONN_DENIED);
@@ -344,7 +349,8 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
  * to its end. There is no sense in waiting for a silent peer meanwhile.
  *
  * Context: process, kw_ep.lock held.
- * Return: 0, or -EBUSY if another connection is being made with it.
+ * Return: 0; -EBUSY if another connection is being made with it, -ECONNABORTED
+ * if it is in ERROR, as it is from the first step of destroy_qp on.
  */
 int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
 {
@@ -354,6 +360,8 @@ int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
 	spin_lock_irqsave(&qp->lock, flags);
 	if (qp->waiter)
 		ret = -EBUSY;
+	else if (qp->state == KIWARP_QPS_ERROR)
+		ret = -ECONNABORTED;
 	else
 		qp->waiter = ep;
 	spin_unlock_irqrestore(&qp->lock, flags);

@@ -70,8 +70,8 @@ int kw_sg_check(struct kw_stream *s, const struct kiwarp_sge *sge, u32 num_sge,
  * @s: stream
  * @sge: the sink
  *
- * What registers all memory can not be withdrawn, and to find that out when
- * the answer is there would be too late.
+ * Only fast registrations can be invalidated, and to find that out when the
+ * answer is there would be too late.
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or -EACCES.
@@ -83,7 +83,7 @@ int kw_sg_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge)
 
 	if (!mem)
 		return -EACCES;
-	good = mem->nr_ext && mem->pd == s->pd;
+	good = mem->fast && mem->pd == s->pd;
 	kw_mem_put(mem);
 	return good ? 0 : -EACCES;
 }

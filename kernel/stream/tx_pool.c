@@ -165,9 +165,9 @@ unsigned long kw_tx_pool_idle(int cpu)
 }
 
 /**
- * kw_tx_pool_trim() - let go of this CPU's full blocks
+ * kw_tx_pool_trim() - free this CPU's full blocks that TCP has released
  *
- * TCP keeps what it still refers to.
+ * The oldest are released first.
  *
  * Context: softirq or process.
  */
@@ -177,7 +177,7 @@ void kw_tx_pool_trim(void)
 
 	local_bh_disable();
 	b = this_cpu_ptr(&kw_tx_pool);
-	while (b->nr)
+	while (b->nr && page_ref_count(b->used[b->head]) == 1)
 		put_page(kw_tx_pool_pop(b));
 	local_bh_enable();
 }

@@ -96,6 +96,8 @@ bool kw_qp_is_callers(const struct kw_qp *qp)
  * iw_cm can only tell its consumer that a queue pair does not exist. To say
  * that it is another's is left to kw_iw_connect() and kw_iw_accept(), which
  * know more of the caller, and meanwhile iw_cm holds nothing of the owner's.
+ * They look the number up again: @named says whether iw_cm got the same queue
+ * pair, and not one that had the number before.
  *
  * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
@@ -111,6 +113,7 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 		qp = &kw_qp_denied;
 		kw_qp_get(qp);
 	}
+	atomic_inc(&qp->named);
 	atomic_inc(&qp->handed_over);
 	return &qp->ib;
 }

@@ -298,6 +298,7 @@ struct kw_ep;
  * @freed: completed with the last reference, while destroy_qp waits
  * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
  *	not asked for yet
+ * @named: how often iw_cm got it and no connection has used that yet
  * @owner: the process that created it; NULL for a kernel consumer's
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
@@ -340,6 +341,7 @@ struct kw_qp {
 	struct kw_device *dev;
 	struct kref ref;
 	atomic_t handed_over;
+	atomic_t named;
 	struct pid *owner;
 	struct completion *freed;
 	spinlock_t lock;		/* see above */
