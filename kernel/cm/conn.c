@@ -349,7 +349,7 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
  * to its end. There is no sense in waiting for a silent peer meanwhile.
  *
  * Context: process, kw_ep.lock held.
- * Return: 0; -EBUSY if another connection is being made with it, -ECONNABORTED
+ * Return: 0; -EBUSY if another connection is being made with it, -EINVAL
  * if it is in ERROR, as it is from the first step of destroy_qp on.
  */
 int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
@@ -361,7 +361,7 @@ int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
 	if (qp->waiter)
 		ret = -EBUSY;
 	else if (qp->state == KIWARP_QPS_ERROR)
-		ret = -ECONNABORTED;
+		ret = -EINVAL;
 	else
 		qp->waiter = ep;
 	spin_unlock_irqrestore(&qp->lock, flags);
