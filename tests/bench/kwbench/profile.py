@@ -42,7 +42,7 @@ IDLE = "idle"
 CLASSES = (COPY, KIWARP, STACK, SCHED, IRQ, CALLS, DISK, OTHER, USER, IDLE)
 
 _IDLE = re.compile(r"cpu_idle_poll|poll_idle|do_idle|default_idle|cpu_startup_entry|tick_nohz_idle")
-_COPY = re.compile(r"kw_(vec_)?(crc32c|copy)|_*(orig_)?mem(cpy|move|set)|crc32c|crc_(pcl|update)|rep_movs|"
+_COPY = re.compile(r"kw_(memcpy|crc32c)|_*(orig_)?mem(cpy|move|set)|crc32c|crc_(pcl|update)|rep_movs|"
                    r"copy_(user|to_user|from_user|page_(to|from)_iter)|_?copy_(to|from)_iter|"
                    r"csum_partial|skb_copy_(bits|datagram)|clear_page|rep_stos|__crypto_.*crc")
 _STACK = re.compile(r"_*(tcp|ip|ip4|ipv4|inet|inet6|skb|sk|sock|kfree_skb|consume_skb|napi|netif|dev|net|"
