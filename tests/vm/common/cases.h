@@ -9,7 +9,7 @@ namespace kiwarp::vm {
 // Cases of a program, run by GoogleTest and told as TAP.
 
 // A case that fails by throwing a Failure. Cases run in the order in which they were added.
-void addCase(const std::string& name, std::function<void()> body);
+void addCase(const std::string& name, const std::function<void()>& body);
 
 // What --gtest_... options ask for is taken out of the arguments. Call it before any other use.
 void initCases(int* argc, char** argv);
