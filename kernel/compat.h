@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What differs between kernel versions. No other file asks for the version.
+ * Differences between kernel versions. No other file checks the version.
  */
 #ifndef KW_COMPAT_H
 #define KW_COMPAT_H
@@ -20,17 +20,17 @@
 #endif
 
 /**
- * struct kw_compat_ucq - what ib_uverbs keeps of a process's completion queue
- * @uobj: the object that all kinds of objects have
+ * struct kw_compat_ucq - ib_uverbs' object of a process's completion queue
+ * @uobj: the part that all kinds of objects have
  * @async_file: where asynchronous events go
  * @async_events: those of the queue that were not read yet
  * @async_reported: how many were
  * @comp_events: completion events of the queue that were not read yet
  * @comp_reported: how many were
  *
- * The RDMA core has no call that tells whether a completion event was read,
- * and its own declaration is in no header for drivers. This is what it has
- * been since Linux 5.8; kw_compat_comp_events() looks whether it still is.
+ * The RDMA core has no call that says whether a completion event was read, and
+ * declares the object in no header for drivers. It has had these members since
+ * Linux 5.8; kw_compat_comp_events() checks whether it still has.
  */
 struct kw_compat_ucq {
 	struct ib_uobject uobj;
@@ -43,12 +43,12 @@ struct kw_compat_ucq {
 
 /**
  * kw_compat_comp_events() - the completion events that a process has not read
- * @ucq: ib_uverbs's object, as the driver's create_cq() finds it: no event was
+ * @ucq: ib_uverbs' object, as the driver's create_cq() finds it: no event was
  *	raised yet
  *
  * Context: process.
- * Return: the list's head, which says as long as the queue exists whether there
- * are any; NULL if the running kernel keeps them otherwise.
+ * Return: the list's head, which is empty or not as long as the queue exists;
+ * NULL if the running kernel keeps them otherwise.
  */
 static inline const struct list_head *
 kw_compat_comp_events(struct ib_ucq_object *ucq)
@@ -57,15 +57,15 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 
 	if (u->uobj.uapi_object->type_attrs->obj_size != sizeof(*u))
 		return NULL;
-	/* Of all that could be there only a new list points to itself. */
+	/* Of all possible contents only an empty list points to itself. */
 	if (!list_empty(&u->async_events) || !list_empty(&u->comp_events))
 		return NULL;
 	return &u->comp_events;
 }
 
 /*
- * What newer kernels call otherwise has its new name here, whichever kernel
- * this is; what they took away has a name of our own.
+ * A symbol that newer kernels rename has its new name here. One that they
+ * remove has a name of our own.
  */
 #include <linux/socket.h>
 #include <rdma/ib_umem.h>
@@ -73,6 +73,21 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
 #define sockaddr_unsized sockaddr
+#endif
+
+#include <linux/workqueue.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
+#define system_dfl_wq system_unbound_wq
+#endif
+
+#include <linux/srcu.h>
+
+/* What an SRCU domain has for each CPU, in bytes. */
+#ifdef CONFIG_TINY_SRCU
+#define KW_SRCU_PERCPU_SIZE	0
+#else
+#define KW_SRCU_PERCPU_SIZE	sizeof(struct srcu_data)
 #endif
 
 #ifdef CONFIG_X86_64
@@ -99,7 +114,7 @@ static inline bool kw_device_name_taken(const char *name)
 	return dev;
 }
 #else
-/* Only registering a device tells: it is refused. */
+/* Only registering a device shows whether a name is taken. */
 static inline bool kw_device_name_taken(const char *name)
 {
 	return false;
@@ -107,8 +122,8 @@ static inline bool kw_device_name_taken(const char *name)
 #endif
 
 /*
- * Newer kernels may name where in a CPU's caches a memory region's data is to
- * be put (struct ib_dmah), which only hardware can do: it is refused.
+ * Newer kernels may name the CPU cache that a memory region's data is to be put
+ * in (struct ib_dmah). Only hardware can do that: it is refused.
  */
 struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 			     int access);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The module: "rdma link add NAME type kiwarp netdev DEV", and what happens
- * to a device when something happens to its interface.
+ * to a device when its interface changes.
  *
  * A device is unregistered by "rdma link delete", by unloading the module and
  * when its interface goes. In all three the RDMA core calls kw_client_remove()
- * first, which ends what the core knows nothing of.
+ * first, which ends connections that the core does not know.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -25,15 +25,15 @@
 
 /*
  * How long consumers have to take their flushed completions before the RDMA
- * core destroys their objects; far below the ten seconds after which the
- * kernel complains of an interface that does not go.
+ * core destroys their objects. The kernel complains of an interface that does
+ * not go after ten seconds; this is far less.
  */
 #define KW_GONE_GRACE_MS	500
 #define KW_GONE_POLL_MS		5
 
 static struct workqueue_struct *kw_gone_wq;
 
-/* One device for an interface: looking for one and creating it is one step. */
+/* An interface has one device: looking for it and creating it is one step. */
 static DEFINE_MUTEX(kw_newlink_lock);
 
 static struct kw_device *kw_device_get(struct net_device *netdev)
@@ -43,12 +43,28 @@ static struct kw_device *kw_device_get(struct net_device *netdev)
 	return ib ? to_kw_dev(ib) : NULL;
 }
 
+/*
+ * nvme-rdma and nvmet-rdma remove their device from a list before they free its
+ * protection domain, so their ib_client.remove does not wait for that. Wait for
+ * protection domains here; the last sleep is for rdma_restrack_del(), which
+ * follows dealloc_pd().
+ */
 static void kw_await_consumers(struct kw_device *dev)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(KW_GONE_GRACE_MS);
 
-	while (atomic_read(&dev->nr_qp) && time_before(jiffies, end))
+	while ((atomic_read(&dev->nr_qp) || atomic_read(&dev->nr_pd)) &&
+	       time_before(jiffies, end))
 		msleep(KW_GONE_POLL_MS);
+	msleep(KW_GONE_POLL_MS);
+}
+
+/* Close lingering sockets first: a socket aborted after that is reset. */
+static void kw_end_connections(struct kw_device *dev)
+{
+	kw_cm_device_gone(dev);
+	kw_lingers_close(&dev->lingers);
+	kw_qps_fail(dev, NULL);
 }
 
 static void kw_gone_work(struct work_struct *work)
@@ -59,14 +75,13 @@ static void kw_gone_work(struct work_struct *work)
 		.event = IB_EVENT_DEVICE_FATAL,
 	};
 
-	kw_cm_device_gone(dev);
-	kw_qps_fail(dev, NULL);
+	kw_end_connections(dev);
 	ib_dispatch_event(&ev);
 	kw_await_consumers(dev);
 	ib_unregister_device_and_put(&dev->ib);
 }
 
-/* Takes over the caller's reference. The event is sent more than once. */
+/* Takes over the caller's reference. The event may be sent more than once. */
 static void kw_device_gone(struct kw_device *dev)
 {
 	if (test_and_set_bit(0, &dev->gone)) {
@@ -146,8 +161,8 @@ static bool kw_name_valid(const char *name)
 }
 
 /*
- * An interface that went while its device was being registered sent its event
- * when the device could not be found yet. The same holds for its state.
+ * When an interface went while its device was being registered, its event found
+ * no device. The same holds for its state.
  */
 static void kw_catch_up(struct net_device *netdev)
 {
@@ -166,7 +181,7 @@ static void kw_catch_up(struct net_device *netdev)
 static int kw_newlink_locked(const char *name, struct net_device *netdev)
 {
 	struct kw_device *dev = kw_device_get(netdev);
-	int rv;
+	int ret;
 
 	if (dev) {
 		pr_info("%s has the device %s already\n", netdev->name,
@@ -178,9 +193,9 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 		pr_info("an RDMA device %s exists already\n", name);
 		return -EEXIST;
 	}
-	rv = kw_device_create(name, netdev);
-	if (rv)
-		return rv;
+	ret = kw_device_create(name, netdev);
+	if (ret)
+		return ret;
 	kw_catch_up(netdev);
 	return 0;
 }
@@ -188,7 +203,7 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 /* rdma link add. The caller gets the errno; the log has the reason. */
 static int kw_newlink(const char *name, struct net_device *netdev)
 {
-	int rv;
+	int ret;
 
 	if (!kw_name_valid(name)) {
 		pr_info("%s can not be the name of a device\n", name);
@@ -200,9 +215,9 @@ static int kw_newlink(const char *name, struct net_device *netdev)
 		return -EOPNOTSUPP;
 	}
 	mutex_lock(&kw_newlink_lock);
-	rv = kw_newlink_locked(name, netdev);
+	ret = kw_newlink_locked(name, netdev);
 	mutex_unlock(&kw_newlink_lock);
-	return rv;
+	return ret;
 }
 
 static struct rdma_link_ops kw_link_ops = {
@@ -212,13 +227,16 @@ static struct rdma_link_ops kw_link_ops = {
 
 static int kw_client_add(struct ib_device *ibdev)
 {
-	return ibdev->ops.driver_id == KW_DRIVER ? 0 : -EOPNOTSUPP;
+	if (ibdev->ops.driver_id != KW_DRIVER)
+		return -EOPNOTSUPP;
+	if (!test_bit(0, &to_kw_dev(ibdev)->gone))
+		kw_lingers_open(&to_kw_dev(ibdev)->lingers);
+	return 0;
 }
 
 static void kw_client_remove(struct ib_device *ibdev, void *data)
 {
-	kw_cm_device_gone(to_kw_dev(ibdev));
-	kw_qps_fail(to_kw_dev(ibdev), NULL);
+	kw_end_connections(to_kw_dev(ibdev));
 }
 
 static struct ib_client kw_client = {
@@ -229,25 +247,25 @@ static struct ib_client kw_client = {
 
 static int __init kw_init(void)
 {
-	int rv;
+	int ret;
 
 	kw_gone_wq = alloc_workqueue("kiwarp_gone", WQ_UNBOUND, 0);
 	if (!kw_gone_wq)
 		return -ENOMEM;
-	rv = kw_streams_init();
-	if (rv)
+	ret = kw_streams_init();
+	if (ret)
 		goto destroy_wq;
-	rv = kw_tx_pool_shrink_init();
-	if (rv)
+	ret = kw_tx_pool_shrink_init();
+	if (ret)
 		goto streams_exit;
-	rv = kw_cm_init();
-	if (rv)
+	ret = kw_cm_init();
+	if (ret)
 		goto shrink_exit;
-	rv = ib_register_client(&kw_client);
-	if (rv)
+	ret = ib_register_client(&kw_client);
+	if (ret)
 		goto cm_exit;
-	rv = register_netdevice_notifier(&kw_netdev_nb);
-	if (rv)
+	ret = register_netdevice_notifier(&kw_netdev_nb);
+	if (ret)
 		goto unregister_client;
 	rdma_link_register(&kw_link_ops);
 	return 0;
@@ -262,18 +280,19 @@ streams_exit:
 	kw_streams_exit();
 destroy_wq:
 	destroy_workqueue(kw_gone_wq);
-	return rv;
+	return ret;
 }
 
 static void __exit kw_exit(void)
 {
 	rdma_link_unregister(&kw_link_ops);
-	/* Tells us of each interface as if it went: all devices are queued. */
+	/* Calls us for each interface as if it went: all devices are queued. */
 	unregister_netdevice_notifier(&kw_netdev_nb);
 	destroy_workqueue(kw_gone_wq);
 	ib_unregister_driver(KW_DRIVER);
 	ib_unregister_client(&kw_client);
 	kw_cm_exit();
+	kw_mmap_exit();
 	kw_tx_pool_shrink_exit();
 	kw_streams_exit();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Tracepoints: what they look at.
+ * Tracepoints: the values that they read from objects.
  */
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
@@ -22,7 +22,7 @@ struct kw_trace_addrs {
 	u8 daddr[sizeof(struct sockaddr_in6)];
 };
 
-/* The stream has the socket of a running connection, iw_cm its addresses. */
+/* A running connection's addresses are its socket's, otherwise iw_cm's. */
 static inline void kw_trace_addrs(const struct kw_ep *ep, u8 *local, u8 *peer)
 {
 	const struct iw_cm_id *id = ep->cm_id;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Tracepoints. Documentation/troubleshooting.md says what each is good for.
+ * Tracepoints. Documentation/troubleshooting.md says what each is used for.
  *
- * The objects are known here by name only, so that every layer can include
- * this file; trace.c alone looks into them.
+ * The objects are only declared here, so that every layer can include this
+ * file. trace.c alone knows their members.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kiwarp
@@ -116,7 +116,7 @@ TRACE_DEFINE_ENUM(KW_EP_DEAD);
 		{ KW_EP_RUNNING, "RUNNING" },		\
 		{ KW_EP_DEAD, "DEAD" })
 
-/* The addresses are unspecified where the connection has none. */
+/* Addresses that the connection does not have are unspecified. */
 TRACE_EVENT(kw_connection_state,
 	TP_PROTO(const struct kw_ep *ep, u32 state),
 
@@ -264,7 +264,7 @@ TRACE_EVENT(kw_completion,
 		  rdma_show_wc_status(__entry->status), __entry->vendor_err)
 );
 
-/* By ib_reg_user_mr(), get_dma_mr or a work request: peers can name it now. */
+/* By ib_reg_user_mr(), get_dma_mr or a work request: peers may use it now. */
 TRACE_EVENT(kw_mr_registered,
 	TP_PROTO(const struct ib_device *ibdev, const struct kw_mem *mem),
 

@@ -41,7 +41,7 @@ int queryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   return ibv_cmd_query_port(context, port, attr, &request, sizeof(request));
 }
 
-// What isn't here keeps libibverbs' default, which says EOPNOTSUPP.
+// Slots that aren't set keep libibverbs' default, which returns EOPNOTSUPP.
 void setOps(verbs_context* context) {
   using pabi::Op;
   pabi::ContextOps ops;

@@ -56,19 +56,24 @@ int destroyCq(ibv_cq* cq) {
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc) {
   if (limit < 0) return -1;
   CompletionQueue* queue = CompletionQueue::of(cq);
-  uint32_t count =
-      queue->ring.poll(static_cast<uint32_t>(limit),
-                       [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });
-  if (count != 0) {
-    queue->poll_backoff.found();
-  } else {
-    queue->poll_backoff.foundNothing();
+  const auto poll = [=] {
+    return queue->ring.poll(
+        static_cast<uint32_t>(limit),
+        [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });
+  };
+  uint32_t count = poll();
+  if (count == 0 && queue->poll_backoff.foundNothing()) {
+    queue->poll_backoff.yielded(queue->ring.waiting());
+    count = poll();
   }
+  if (count != 0) queue->poll_backoff.found();
   return static_cast<int>(count);
 }
 
 int reqNotifyCq(ibv_cq* cq, int solicited_only) {
-  CompletionQueue::of(cq)->ring.arm(solicited_only != 0);
+  CompletionQueue* queue = CompletionQueue::of(cq);
+  queue->poll_backoff.armed();
+  queue->ring.arm(solicited_only != 0);
   return 0;
 }
 

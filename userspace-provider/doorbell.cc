@@ -28,7 +28,7 @@ constexpr uint32_t kWord = 4;  // unit of the header's lengths
 }  // namespace
 
 // write() costs less than the ioctl that libibverbs would use for the same command: the kernel
-// takes the ioctl's attributes apart first.
+// does not have to parse the ioctl's attributes.
 int Doorbell::ring() const {
   const bool send = kind_ == Kind::kSend;
   ib_uverbs_post_send_resp response = {};

@@ -7,7 +7,7 @@
 
 namespace kiwarp {
 
-// A POST_SEND or POST_RECV command without work requests: tells the kernel to look at the ring.
+// A POST_SEND or POST_RECV command without work requests: makes the kernel read the ring.
 class Doorbell {
  public:
   enum class Kind { kSend, kReceive };
@@ -15,7 +15,7 @@ class Doorbell {
   Doorbell() = default;
   Doorbell(ibv_qp* qp, Kind kind) : qp_(qp), kind_(kind) {}
 
-  // Returns 0 or a positive errno. Transmits in the caller's context, so it may take its time.
+  // Returns 0 or a positive errno. Transmits in the caller's context, which may take long.
   [[nodiscard]] int ring() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// What libibverbs sees when it loads the provider.
+// The provider's interface to libibverbs.
 #include <rdma/kiwarp-abi.h>
 
 #include <new>
@@ -32,7 +32,7 @@ const pabi::MatchEntry kMatchTable[] = {
      .kind = pabi::kMatchEnd},
 };
 
-// The administrator names devices freely: a name is a hint only while the driver is unknown.
+// Administrators name devices freely: the name counts only while the driver is unknown.
 bool matchDevice(pabi::SysfsDevice* sysfs) {
   if (sysfs->driver_id != 0) return sysfs->driver_id == KIWARP_DRIVER_ID;
   return sysfs->match != nullptr && sysfs->node_type == IBV_NODE_RNIC;

@@ -67,7 +67,7 @@ int joinCqs(QueuePair* qp) {
   return joined ? 0 : ENOMEM;
 }
 
-// What follows the kernel's part of creation; base is valid. Returns 0 or a positive errno.
+// Creation after the kernel's part; base is valid. Returns 0 or a positive errno.
 int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_resp& created) {
   ibv_qp* base = &qp->qp;
   qp->send.limits = {.max_send_sge = attr.cap.max_send_sge,
@@ -150,8 +150,8 @@ int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init
   return 0;
 }
 
-// The kernel goes first: when it refuses, the queue pair lives on as if nothing had happened.
-// Once it agreed it writes no more completions; those that wait are skipped from here on.
+// The kernel first: if it refuses, the queue pair stays as it is. Once it agreed it writes no more
+// completions; those that wait are skipped from here on.
 int destroyQp(ibv_qp* qp) {
   if (int error = ibv_cmd_destroy_qp(qp); error != 0) return error;
   QueuePair* pair = QueuePair::of(qp);

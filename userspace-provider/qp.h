@@ -9,8 +9,8 @@
 
 namespace kiwarp {
 
-// Lives from createQp() to destroyQp(). Its completion queues know it by number and use its rings
-// under their locks; the application keeps both completion queues until it has destroyed it.
+// Lives from createQp() to destroyQp(). Its completion queues find it by number and use its rings
+// under their locks. The application keeps both completion queues until it has destroyed it.
 struct QueuePair : pabi::Qp {
   QueuePair() : pabi::Qp() {}
 

@@ -6,7 +6,7 @@
 namespace kiwarp {
 namespace {
 
-// How far a call got: the first request that isn't posted (null if all are) and why it isn't.
+// The progress of a call: the first request that isn't posted (null if all are), and why.
 template <typename Wr>
 struct Progress {
   Wr* bad = nullptr;
@@ -78,8 +78,7 @@ int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   uint32_t count = ring.unpublished();
   if (count > 0) {
     ring.publish();
-    kiwarp_qp_state state = ring.stateAfterPublish();
-    if (state == KIWARP_QPS_ERROR || state == KIWARP_QPS_TERMINATE) {
+    if (ring.stateAfterPublish() == KIWARP_QPS_ERROR) {
       if (int error = doorbell.ring(); error != 0) {
         progress = takeBack(ring, count, wr, error, progress);
       }

@@ -23,12 +23,12 @@ class SendQueue {
   WorkRing ring;
   Doorbell doorbell;
   QueueLimits limits;
-  // Held over the doorbell, because a doorbell that fails takes its entries back: no others may
+  // Held over the doorbell: a doorbell that fails takes its entries back, so that no others may
   // have been posted behind them. The kernel transmits in there, so waiters must sleep.
   std::mutex lock;
 };
 
-// As ibv_post_recv(3), likewise; without a system call while the queue pair is in order.
+// As ibv_post_recv(3), likewise; without a system call unless the queue pair is in error.
 class ReceiveQueue {
  public:
   int post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);

@@ -13,7 +13,7 @@ static_assert(offsetof(ibv_sge, addr) == offsetof(kiwarp_sge, addr));
 static_assert(offsetof(ibv_sge, length) == offsetof(kiwarp_sge, length));
 static_assert(offsetof(ibv_sge, lkey) == offsetof(kiwarp_sge, lkey));
 
-// RFC 5040 gives an RDMA Read Request one sink: one STag, one offset.
+// RFC 5040: an RDMA Read Request has one sink: one STag, one offset.
 constexpr uint32_t kMaxReadSge = 1;
 
 constexpr unsigned int kKnownSendFlags =

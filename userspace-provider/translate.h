@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// Between the verbs' structures and those of the rings.
+// Translation from the verbs' structures to those of the rings.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,7 +10,7 @@
 
 namespace kiwarp {
 
-// What the entries of a queue pair can hold.
+// The capacity of a queue pair's entries.
 struct QueueLimits {
   uint32_t max_send_sge = 0;
   uint32_t max_receive_sge = 0;

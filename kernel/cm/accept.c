@@ -6,17 +6,17 @@
  */
 #include "cm/cm.h"
 
-/* How soon to ask iw_cm again that had no room for a request. */
+/* How soon to try iw_cm again that had no room for a request. */
 #define KW_OFFER_RETRY_MS	10
 
 /**
  * struct kw_accepting - a process that waits in kw_iw_accept()
  * @handler: the consumer's own, to be put back
- * @heard: iw_cm has processed ESTABLISHED
+ * @established: iw_cm has processed ESTABLISHED
  */
 struct kw_accepting {
 	iw_cm_handler handler;
-	struct completion heard;
+	struct completion established;
 };
 
 /* Endpoints that wait for their consumer, by the number that iw_cm has. */
@@ -24,7 +24,7 @@ static DEFINE_XARRAY_FLAGS(kw_offers, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 kw_offers_next;
 
 /**
- * kw_offer_exit - no endpoint is left
+ * kw_offer_exit() - free the table, when no endpoint is left
  *
  * Context: process.
  */
@@ -34,7 +34,7 @@ void kw_offer_exit(void)
 }
 
 /**
- * kw_offer_forget - iw_cm's number for an endpoint is no longer valid
+ * kw_offer_forget() - invalidate iw_cm's number for an endpoint
  * @ep: the endpoint
  *
  * Context: process, kw_ep.lock held.
@@ -47,8 +47,8 @@ void kw_offer_forget(struct kw_ep *ep)
 }
 
 /*
- * Whoever takes the endpoint out is the one who answers. Being in the table
- * means being alive, so that the reference is safe to take.
+ * The caller that takes the endpoint out of the table answers. An endpoint in
+ * the table is alive, so that taking a reference is safe.
  */
 static struct kw_ep *kw_offer_claim(struct iw_cm_id *id)
 {
@@ -63,17 +63,6 @@ static struct kw_ep *kw_offer_claim(struct iw_cm_id *id)
 	return ep;
 }
 
-/* Depths that the peer named; those it did not may be anything. */
-static void kw_offer_depths(struct kw_ep *ep, struct iw_cm_event *event)
-{
-	struct kw_mpa_enh enh;
-
-	/* "Not negotiated" is a large number, too. */
-	kw_negotiate_peer_enh(ep, &enh);
-	event->ird = min_t(u32, enh.ird, ep->start->set.ord_max);
-	event->ord = min_t(u32, enh.ord, ep->start->set.ird_max);
-}
-
 static int kw_offer_send(struct kw_ep *ep, struct iw_cm_event *event)
 {
 	struct kw_listener *l = ep->listener;
@@ -86,13 +75,23 @@ static int kw_offer_send(struct kw_ep *ep, struct iw_cm_event *event)
 	return ret;
 }
 
-/* The consumer learns of the request. */
+/* Tell the peer of a rejection that is not the consumer's own. */
+static void kw_accept_refuse(struct kw_ep *ep)
+{
+	kw_count(ep->dev, KW_CNT_CONN_REJECTED);
+	kw_start_reject(ep, NULL, 0);
+	kw_ep_end(ep, false);
+}
+
+/* Pass the request to the consumer. */
 static void kw_request_offer(struct kw_ep *ep)
 {
 	struct iw_cm_event event;
 	u32 len;
 	int ret;
 
+	if (!kw_half_is_next(ep))
+		return;
 	ret = xa_alloc_cyclic(&kw_offers, &ep->handle, ep, xa_limit_32b,
 			      &kw_offers_next, GFP_KERNEL);
 	if (ret < 0) {
@@ -100,18 +99,20 @@ static void kw_request_offer(struct kw_ep *ep)
 		kw_ep_end(ep, true);
 		return;
 	}
+	/* A request without depths: the consumer may choose up to our limits. */
+	ep->ird = ep->start->set.ird_max;
+	ep->ord = ep->start->set.ord_max;
 	kw_ep_fill_event(ep, &event);
-	kw_offer_depths(ep, &event);
 	event.event = IW_CM_EVENT_CONNECT_REQUEST;
 	event.provider_data = (void *)(unsigned long)ep->handle;
 	event.private_data = (void *)kw_start_pd(ep, &len);
-	/* The event's length is a byte; MPA's private data may be longer. */
-	event.private_data_len = min_t(u32, len, U8_MAX);
+	event.private_data_len = len;
 
 	ret = kw_offer_send(ep, &event);
 	if (!ret) {
 		kw_ep_set_state(ep, KW_EP_OFFERED);
 		kw_ep_set_timer(ep, ep->start->set.offer_timeout_ms);
+		kw_half_offered(ep->listener, ep);
 		return;
 	}
 	kw_offer_forget(ep);
@@ -131,17 +132,15 @@ static void kw_request_bad(struct kw_ep *ep, int err)
 
 static u8 kw_request_kinds(const struct kw_ep *ep)
 {
-	u8 kinds = 0;
+	u8 kinds = KW_MPA_REQ;
 
 	if (ep->start->set.mpa_rev_accept & BIT(0))
 		kinds |= KW_MPA_START | KW_MPA_PRIV;
-	if (ep->start->set.mpa_rev_accept & (BIT(1) | BIT(2)))
-		kinds |= KW_MPA_REQ;
 	return kinds;
 }
 
 /**
- * kw_request_step - the first frame may have come, or iw_cm may have room
+ * kw_request_step() - continue when the first frame came, or iw_cm has room
  * @ep: an endpoint in state %KW_EP_AWAIT_REQUEST or %KW_EP_HAVE_REQUEST
  *
  * Context: process, kw_ep.lock held.
@@ -149,6 +148,7 @@ static u8 kw_request_kinds(const struct kw_ep *ep)
 void kw_request_step(struct kw_ep *ep)
 {
 	const struct kw_start *st = ep->start;
+	u32 len;
 	int ret;
 
 	if (ep->state == KW_EP_AWAIT_REQUEST) {
@@ -169,14 +169,19 @@ void kw_request_step(struct kw_ep *ep)
 		kw_half_asked(ep);
 	}
 	ret = kw_start_peer_silent(ep);
-	if (ret)
+	if (ret) {
 		kw_request_bad(ep, ret);
+		return;
+	}
+	kw_start_pd(ep, &len);
+	if (len > KW_CM_PD_MAX)
+		kw_accept_refuse(ep);
 	else
 		kw_request_offer(ep);
 }
 
 /**
- * kw_offer_step - something came from a peer that is to wait for our reply
+ * kw_offer_step() - something came from a peer that has to wait for our reply
  * @ep: an endpoint in state %KW_EP_OFFERED
  *
  * A consumer that answers after this gets -ECONNRESET.
@@ -191,7 +196,7 @@ void kw_offer_step(struct kw_ep *ep)
 		kw_request_bad(ep, ret);
 }
 
-/* iw_cm keeps room for this event: it cannot fail. */
+/* Report ESTABLISHED. iw_cm keeps room for this event: it cannot fail. */
 static void kw_accept_report(struct kw_ep *ep, struct iw_cm_event *event)
 {
 	event->event = IW_CM_EVENT_ESTABLISHED;
@@ -222,8 +227,8 @@ static int kw_accept_run(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 }
 
 /*
- * The consumer has accepted, but what answers private data in revision 0 does
- * not yet start the stream.
+ * The consumer has accepted. In revision 0 with private data the first answer
+ * does not yet start the stream.
  */
 static int kw_accept_private(struct kw_ep *ep, struct kw_qp *qp, const void *pd,
 			     u32 pd_len)
@@ -262,12 +267,12 @@ static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
 }
 
 /**
- * kw_accept_fail - an accepted connection does not come about after all
+ * kw_accept_fail() - end a connection that was accepted but not established
  * @ep: a passive endpoint in state %KW_EP_AWAIT_KEY
  * @status: -errno for the consumer
  *
- * iw_cm knows one way only to tell after iw_accept has returned 0: the
- * connection was established, and is over.
+ * After iw_accept has returned 0 iw_cm takes only this: the connection was
+ * established, and is closed.
  *
  * Context: process, kw_ep.lock held.
  */
@@ -290,7 +295,7 @@ void kw_accept_fail(struct kw_ep *ep, int status)
 }
 
 /**
- * kw_accept_key_step - the initiator's Start Key may have come
+ * kw_accept_key_step() - the initiator's Start Key may have come
  * @ep: a passive endpoint in state %KW_EP_AWAIT_KEY
  *
  * Context: process, kw_ep.lock held.
@@ -315,15 +320,7 @@ void kw_accept_key_step(struct kw_ep *ep)
 	kw_qp_put(qp);
 }
 
-/* The consumer meant to accept but may not: the peer hears of it. */
-static void kw_accept_refuse(struct kw_ep *ep)
-{
-	kw_count(ep->dev, KW_CNT_CONN_REJECTED);
-	kw_start_reject(ep, NULL, 0);
-	kw_ep_end(ep, false);
-}
-
-/* iw_cm has changed its state, and tells the consumer: the wait is over. */
+/* iw_cm has changed its state, and calls the consumer: the wait is over. */
 static int kw_accept_heard(struct iw_cm_id *id, struct iw_cm_event *event)
 {
 	struct kw_accepting *acc = id->provider_data;
@@ -331,21 +328,21 @@ static int kw_accept_heard(struct iw_cm_id *id, struct iw_cm_event *event)
 
 	id->cm_handler = handler;
 	id->provider_data = NULL;
-	complete(&acc->heard);
+	complete(&acc->established);
 	return handler(id, event);
 }
 
 /*
- * Until iw_cm has processed ESTABLISHED it takes the request for unanswered: it
- * lets a second accept, or a reject, pass, and finds out when the event comes,
- * with BUG(). A process may try that at any time. rdma_ucm lets it make one call
- * at a time for an identifier, so that it cannot as long as the first call has
- * not returned. Kernel consumers accept in iw_cm's own work item, where to wait
- * would be for ever, and have no reason to answer twice.
+ * Until iw_cm has processed ESTABLISHED it takes the request for unanswered. It
+ * lets a second accept, or a reject, pass, and hits a BUG() when the event
+ * comes. A process may try that at any time. rdma_ucm lets it make one call at
+ * a time for an identifier, so that it cannot as long as the first call has not
+ * returned. Kernel consumers accept in iw_cm's own work item, where waiting
+ * would never end, and have no reason to answer twice.
  */
 static void kw_accept_listen_in(struct kw_accepting *acc, struct iw_cm_id *id)
 {
-	init_completion(&acc->heard);
+	init_completion(&acc->established);
 	acc->handler = id->cm_handler;
 	id->provider_data = acc;
 	id->cm_handler = kw_accept_heard;
@@ -358,19 +355,19 @@ static void kw_accept_unlisten(struct kw_accepting *acc, struct iw_cm_id *id)
 }
 
 /*
- * iw_cm's work items do not wait for the peer, but in revision 0 start-up may. A
- * process that is killed ends it.
+ * iw_cm's work items do not wait for the peer, but start-up of revision 0 may.
+ * Killing the process ends the wait.
  */
 static void kw_accept_await(struct kw_accepting *acc, struct kw_ep *ep)
 {
-	if (!wait_for_completion_killable(&acc->heard))
+	if (!wait_for_completion_killable(&acc->established))
 		return;
 	set_bit(KW_EP_QP_GONE, &ep->flags);
 	kw_ep_kick(ep);
-	wait_for_completion(&acc->heard);
+	wait_for_completion(&acc->established);
 }
 
-/* The consumer's answer, under kw_ep.lock. */
+/* The consumer's answer. kw_ep.lock held. */
 static int kw_accept_answer(struct kw_ep *ep, struct iw_cm_id *id,
 			    struct kw_qp *qp,
 			    const struct iw_cm_conn_param *param,
@@ -390,17 +387,17 @@ static int kw_accept_answer(struct kw_ep *ep, struct iw_cm_id *id,
 }
 
 /**
- * kw_iw_accept - accept a connection request (iw_accept)
+ * kw_iw_accept() - accept a connection request (iw_accept)
  * @id: iw_cm's identifier for the new connection
  * @param: queue pair, depths and private data: at most 508 bytes if the
  *	request has enhanced data (revision 2), none if revision 0's initiator
  *	had none, 512 otherwise
  *
- * Whatever goes wrong ends the connection: iw_cm gives no second chance.
+ * Every error ends the connection: iw_cm gives no second chance.
  *
  * Context: process; for a process's queue pair it waits until iw_cm has
  * processed the ESTABLISHED event.
- * Return: 0, and an ESTABLISHED event follows, or has come; -ECONNRESET if the
+ * Return: 0, and an ESTABLISHED event follows, or has come. -ECONNRESET if the
  * peer is gone; -EINVAL on a bad queue pair or too long private data; -EPERM if
  * the queue pair is another's; or -errno.
  */
@@ -436,7 +433,7 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 }
 
 /**
- * kw_iw_reject - reject a connection request (iw_reject)
+ * kw_iw_reject() - reject a connection request (iw_reject)
  * @id: iw_cm's identifier for the new connection
  * @pdata: private data
  * @len: bytes of @pdata

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Who pays for connections: memory cgroup and user of the process that listens
- * or connects, though worker threads make, accept and serve their sockets.
+ * What connections are charged to: memory cgroup and user of the process that
+ * listens or connects, though worker threads make, accept and serve sockets.
  */
 #include <linux/cred.h>
 #include <linux/memcontrol.h>
@@ -12,7 +12,7 @@
 #include "stream/charge.h"
 
 /**
- * kw_charge_current - the caller pays
+ * kw_charge_current() - charge to the caller
  * @c: result; kw_charge_drop() it
  *
  * Context: process.
@@ -25,9 +25,9 @@ void kw_charge_current(struct kw_charge *c)
 }
 
 /**
- * kw_charge_copy - the same one pays
+ * kw_charge_copy() - charge to the same cgroup and user
  * @c: result; kw_charge_drop() it
- * @from: who pays already
+ * @from: what is charged already
  *
  * Context: any.
  */
@@ -39,8 +39,8 @@ void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from)
 }
 
 /**
- * kw_charge_drop - end the accounting
- * @c: who did; what was charged stays charged
+ * kw_charge_drop() - drop the references
+ * @c: what was charged to; what was charged stays charged
  *
  * Context: any.
  */
@@ -53,9 +53,9 @@ void kw_charge_drop(struct kw_charge *c)
 #ifdef CONFIG_MEMCG
 
 /*
- * What TCP has taken for the socket up to now was charged to all sockets
- * together. It is given back, and taken once more, now that the socket has a
- * memory cgroup; sk_free() drops the reference.
+ * What TCP has allocated for the socket so far was charged to all sockets
+ * together. It is uncharged, and charged again, now that the socket has a
+ * memory cgroup. sk_free() drops the reference.
  */
 static int kw_charge_sock_memcg(struct mem_cgroup *memcg, struct sock *sk)
 {
@@ -86,11 +86,11 @@ static int kw_charge_sock_memcg(struct mem_cgroup *memcg, struct sock *sk)
 #endif
 
 /**
- * kw_charge_learn - see from a socket whether sockets are charged
- * @c: who pays; the caller, who has made @sock
+ * kw_charge_learn() - find out from a socket whether sockets are charged
+ * @c: of the caller, who has made @sock
  * @sock: the socket
  *
- * The root's are not, and with the first version of cgroups others neither.
+ * The root cgroup's are not; with cgroup v1 others may not be either.
  *
  * Context: process.
  */
@@ -100,12 +100,12 @@ void kw_charge_learn(struct kw_charge *c, const struct socket *sock)
 }
 
 /**
- * kw_charge_sock - charge a socket
- * @c: who pays
+ * kw_charge_sock() - charge a socket
+ * @c: what to charge
  * @sock: a socket that was made or accepted in another context
  *
  * Context: process.
- * Return: 0, or -ENOMEM if they cannot: the caller resets the connection.
+ * Return: 0, or -ENOMEM at the limit: the caller resets the connection.
  */
 int kw_charge_sock(const struct kw_charge *c, struct socket *sock)
 {

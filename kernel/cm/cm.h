@@ -4,41 +4,45 @@
  *
  * An endpoint (struct kw_ep) is one connection. It owns a TCP socket from
  * connect() or accept() to the end of MPA start-up, then gives it to a queue
- * pair's stream and stays only to tell iw_cm that the connection is over. A
- * listener (struct kw_listener) is one iw_cm listening identifier.
+ * pair's stream. From then on it only reports the end of the connection to
+ * iw_cm. A listener (struct kw_listener) is one iw_cm listening identifier.
  *
- * Contexts: nothing here waits for the network. The socket's callbacks (softirq)
- * only put the endpoint into a step queue; the queue's work item, its own,
- * its timer and iw_cm's calls do the work, in process context, one at a time
- * under kw_ep.lock.
+ * Contexts: nothing here waits for the network. The socket's callbacks
+ * (softirq) only put the endpoint into a step queue. Four do the work, in
+ * process context, one at a time under kw_ep.lock: the queue's work item, the
+ * endpoint's, its timer, and iw_cm's calls.
  *
- * Order: a consumer hears of connections in the order in which they were made, as
- * it does of hardware (perftest -q pairs its queue pairs so). A step queue
- * takes the steps of its endpoints one after the other. Each listener has its
- * own; active endpoints share one if one user connects them to one port of one
- * host. Nobody else waits for them.
+ * Order: a consumer gets connections in the order in which they were made, as
+ * with hardware (perftest -q pairs its queue pairs so). A step queue takes the
+ * steps of its endpoints one after the other. Each listener has its own. Active
+ * endpoints share one if one user connects them to one port of one host. Others
+ * do not wait for them.
  *
  * Locks, outer to inner:
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
  *   kw_listener.lock (mutex)	the listener's cm_id and socket
- *   kw_half_open.lock (spinlock)	who has not sent a request yet
+ *   kw_half_open.lock (spinlock)	peers that have not sent a request yet
  *   kw_eps_lock (spinlock)	the list of endpoints
  *   sk_callback_lock		sk_user_data and the socket's callbacks
+ *
  * kw_listeners_lock (mutex) guards the list of listeners and nests in none of
  * them. No lock is held while waiting for work to finish.
  *
  * Lifetimes: a live endpoint holds one reference to itself, which kw_ep_end()
  * drops; queued work, a running timer and callers hold more. Each endpoint
- * keeps its ib_device from going away. An endpoint that waits for its consumer
- * is known to iw_cm by a number and not by its address: iw_cm drops connection
- * requests without a word when a listener is destroyed, so that nobody would
- * ever return a reference.
+ * keeps its ib_device from going away. iw_cm knows an endpoint that waits for
+ * its consumer by a number and not by its address. It drops connection requests
+ * without a call when a listener is destroyed, so that a reference would never
+ * be returned.
  *
- * What iw_cm asks of us (it BUG()s otherwise): after iw_connect returned 0,
- * exactly one CONNECT_REPLY; after iw_accept returned 0, exactly one
- * ESTABLISHED, and no event at all if it failed; CLOSE at most once and only
- * after a good CONNECT_REPLY or ESTABLISHED. It also relies on its consumer to
- * answer a request once. Processes do not have to: see kw_accept_listen_in().
+ * What iw_cm requires (it BUG()s otherwise):
+ * - after iw_connect returned 0, exactly one CONNECT_REPLY;
+ * - after iw_accept returned 0, exactly one ESTABLISHED, and no event at all if
+ *   it failed;
+ * - CLOSE at most once, and only after a good CONNECT_REPLY or ESTABLISHED.
+ *
+ * It also relies on its consumer to answer a request once. Processes do not
+ * have to: see kw_accept_listen_in().
  */
 #ifndef KW_CM_H
 #define KW_CM_H
@@ -56,12 +60,18 @@
 #include "verbs/verbs.h"
 #include "wire/mpa.h"
 
-/* A listener's requests that are not yet answered, if its backlog is smaller. */
+/*
+ * The private data that rdma_cm can pass to a consumer: its events have a byte
+ * for the length, and so has what a consumer sends. MPA has room for more.
+ */
+#define KW_CM_PD_MAX		U8_MAX
+
+/* A listener's unanswered requests, at least; its backlog may allow more. */
 #define KW_MIN_PENDING		64
 
 /*
- * Peers that have connected and not sent a request yet: of one listener, if its
- * backlog is smaller, and which part of them may be of peers in one bucket.
+ * Peers that have connected and not sent a request yet, per listener, at least;
+ * its backlog may allow more. And which part of them may be in one bucket.
  */
 #define KW_MIN_HALF_OPEN	1024
 #define KW_HALF_OPEN_SHARE	4
@@ -106,8 +116,8 @@ enum kw_ep_flag {
  * @uid: user
  * @sockets: the sockets of @memcg's processes are charged to it
  *
- * Worker threads do most of it, and what they allocate would be charged to
- * nobody.
+ * Worker threads do most of the work. What they allocate would otherwise be
+ * charged to no user.
  */
 struct kw_charge {
 	struct mem_cgroup *memcg;
@@ -119,8 +129,8 @@ struct kw_charge {
  * struct kw_step_queue - endpoints whose steps are taken in order
  * @ready: those that have something to do, the last one first; each with a
  *	reference
- * @work: does it
- * @listener: whose queue it is, or NULL; @work holds a reference
+ * @work: takes the steps
+ * @listener: the listener that has the queue, or NULL; @work holds a reference
  */
 struct kw_step_queue {
 	struct llist_head ready;
@@ -130,13 +140,13 @@ struct kw_step_queue {
 
 /**
  * struct kw_half_open - a listener's peers that have not sent a request yet
- * @lock: all of it, and kw_listener.asked
- * @key: which peer is in which bucket is for nobody to know
+ * @lock: all of it, and kw_listener.asked and .requests
+ * @key: secret, so that a peer cannot choose its bucket
  * @nr: endpoints
- * @peer: by peer: how many, and them, the oldest first
+ * @peer: by bucket: the number of endpoints and a list, the oldest first
  *
- * With all places taken the oldest one gives way to a new one: of the same
- * bucket, if that has more than its share, or of all.
+ * When all places are taken a new one evicts the oldest: of its own bucket, if
+ * that has more than its share, otherwise of all.
  */
 struct kw_half_open {
 	spinlock_t lock;	/* see above */
@@ -171,13 +181,15 @@ struct kw_sock_ops {
  *	addresses listened on is on the device's interface
  * @data_ready: the socket's own callback
  * @work: accepts connections; holds a reference
- * @steps: the steps of those that are not yet answered
- * @half: those that have not asked for anything yet
- * @asked: those that have
- * @limit: how many of these there may be; more wait in TCP's queue
- * @max_half: how many of the others
+ * @retry: how long @work last waited to try again, jiffies; @work alone uses it
+ * @steps: the steps of endpoints that are not yet answered
+ * @half: those that have not sent a request yet
+ * @asked: number of those that have
+ * @requests: of these the ones that iw_cm does not know, the oldest first
+ * @limit: bound of @asked; more wait in TCP's queue
+ * @max_half: bound of @half
  * @port: the consumer's port
- * @charge: who listens
+ * @charge: of the process that listens
  */
 struct kw_listener {
 	struct kref ref;
@@ -187,10 +199,12 @@ struct kw_listener {
 	struct iw_cm_id *cm_id;
 	struct socket *sock;
 	void (*data_ready)(struct sock *sk);
-	struct work_struct work;
+	struct delayed_work work;
+	unsigned long retry;
 	struct kw_step_queue steps;
 	struct kw_half_open half;
 	u32 asked;
+	struct list_head requests;
 	u32 limit;
 	u32 max_half;
 	__be16 port;
@@ -199,12 +213,13 @@ struct kw_listener {
 
 /**
  * struct kw_start - what an endpoint needs to know until the stream runs
- * @charge: who listens or connects
- * @steps: where its steps are taken
- * @ep: whose it is
+ * @charge: of the process that listens or connects
+ * @steps: the queue of its steps
+ * @ep: the endpoint
  * @half: passive: in kw_half_open, until the peer has sent its request
- * @half_since: when it came there, jiffies
- * @half_peer: which bucket it is in
+ * @half_since: when it was put there, jiffies
+ * @half_peer: its bucket
+ * @request: passive: in kw_listener.requests
  * @orig: the socket's own callbacks
  * @deadline: when the current step must have ended, jiffies
  * @net: active: the network namespace to connect in, referenced
@@ -220,7 +235,7 @@ struct kw_listener {
  * @rx: that frame as it arrived, private data included
  * @key: the peer's Start Key, where it is not the first frame
  * @key_len: bytes in @key_rx
- * @key_rx: it, as it arrived
+ * @key_rx: the Start Key as it arrived
  */
 struct kw_start {
 	struct kw_charge charge;
@@ -229,6 +244,7 @@ struct kw_start {
 	struct list_head half;
 	unsigned long half_since;
 	u32 half_peer;
+	struct list_head request;
 	struct kw_sock_ops orig;
 	unsigned long deadline;
 	struct net *net;
@@ -256,13 +272,13 @@ struct kw_start {
  * @lock: all but @ref, @node, @dev and @flags, unless said otherwise
  * @flags: enum kw_ep_flag, atomic
  * @close_status: why the stream ended, valid with %KW_EP_CLOSED
- * @handle: passive: what iw_cm knows the endpoint by; 0 when it does not
+ * @handle: passive: the number by which iw_cm knows the endpoint, or 0
  * @cm_id: iw_cm's identifier, referenced; NULL on a passive endpoint until
  *	its consumer has accepted
  * @listener: passive: where it came from, until answered
  * @sock: the socket, while this endpoint owns it
  * @next: in a step queue
- * @work: a step of the protocol that need not be in order
+ * @work: steps of the protocol that need no order
  * @timer: bounds the current step
  * @start: NULL in %KW_EP_RUNNING and what follows it
  * @qp: active, and passive in %KW_EP_AWAIT_KEY: the queue pair, referenced,
@@ -272,8 +288,8 @@ struct kw_start {
  * @port: passive: the listener's port as its consumer knows it
  * @active: this side connects
  *
- * An idle connection keeps this: in the order that leaves no holes it takes
- * 256 bytes of a 64-bit kernel without debugging.
+ * An idle connection keeps this. In this order of members there are no holes:
+ * it takes 256 bytes of a 64-bit kernel without debugging.
  */
 struct kw_ep {
 	struct kref ref;
@@ -337,11 +353,13 @@ void kw_steps_init_active(void);
 void kw_half_init(struct kw_half_open *h);
 void kw_half_enter(struct kw_listener *l, struct kw_ep *ep);
 void kw_half_asked(struct kw_ep *ep);
+bool kw_half_is_next(struct kw_ep *ep);
+void kw_half_offered(struct kw_listener *l, struct kw_ep *ep);
 bool kw_half_left(struct kw_listener *l, struct kw_ep *ep);
 void kw_half_make_room(struct kw_listener *l, u32 peer);
 void kw_half_kick(struct kw_listener *l);
 
-/* charge.c: who pays */
+/* charge.c: memory cgroups and users */
 void kw_charge_current(struct kw_charge *c);
 void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from);
 void kw_charge_drop(struct kw_charge *c);
@@ -361,6 +379,7 @@ int kw_addr_len(const struct sockaddr_storage *addr);
 bool kw_addr_any(const struct sockaddr_storage *addr);
 bool kw_addr_loopback(const struct sockaddr_storage *addr);
 void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex);
+u64 kw_addr_hash(const struct sockaddr_storage *addr, const siphash_key_t *key);
 __be16 *kw_addr_port(struct sockaddr_storage *addr);
 
 /* start.c: the frames of MPA start-up */
@@ -379,6 +398,7 @@ u32 kw_start_pd_room(const struct kw_ep *ep);
 /* negotiate.c: what the frames negotiate */
 const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep);
 bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
+bool kw_negotiate_peer_depths(const struct kw_ep *ep, struct iw_cm_event *event);
 void kw_negotiate_offer(struct kw_ep *ep);
 u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params);
 void kw_negotiate_passive(struct kw_ep *ep, struct kw_stream_params *params);

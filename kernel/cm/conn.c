@@ -23,9 +23,9 @@ static void kw_ep_work(struct work_struct *work);
 static void kw_ep_timer(struct work_struct *work);
 
 /**
- * kw_ep_create - make an endpoint
+ * kw_ep_create() - make an endpoint
  * @dev: the device, which the endpoint then holds
- * @charge: who pays; NULL: the caller
+ * @charge: what to charge; NULL: the caller
  *
  * Context: process.
  * Return: the endpoint in state %KW_EP_NEW, with the reference that
@@ -51,6 +51,7 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 	ep->dev = dev;
 	ep->start->ep = ep;
 	INIT_LIST_HEAD(&ep->start->half);
+	INIT_LIST_HEAD(&ep->start->request);
 	if (charge)
 		kw_charge_copy(&ep->start->charge, charge);
 	else
@@ -64,7 +65,7 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 }
 
 /**
- * kw_ep_free_start - forget what only start-up needs to know
+ * kw_ep_free_start() - free what only start-up needs
  * @ep: the endpoint; in %KW_EP_RUNNING, or not yet visible to others
  *
  * Context: process, kw_ep.lock held unless the endpoint is not yet visible.
@@ -96,7 +97,7 @@ static void kw_ep_free(struct kref *ref)
 }
 
 /**
- * kw_ep_get - take a reference
+ * kw_ep_get() - take a reference
  * @ep: the endpoint
  *
  * Context: any.
@@ -107,7 +108,7 @@ void kw_ep_get(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_put - drop a reference
+ * kw_ep_put() - drop a reference
  * @ep: the endpoint
  *
  * Context: process for the last one, otherwise any.
@@ -118,7 +119,7 @@ void kw_ep_put(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_set_state - the connection takes a step
+ * kw_ep_set_state() - change the connection's state
  * @ep: the endpoint
  * @state: where it is now
  *
@@ -131,7 +132,7 @@ void kw_ep_set_state(struct kw_ep *ep, enum kw_ep_state state)
 }
 
 /**
- * kw_ep_kick - schedule the endpoint's next step
+ * kw_ep_kick() - schedule the endpoint's next step
  * @ep: the endpoint; the caller holds a reference in some way
  *
  * Context: any.
@@ -144,7 +145,7 @@ void kw_ep_kick(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_retry_in - run the timer early, without moving the deadline
+ * kw_ep_retry_in() - run the timer early, without moving the deadline
  * @ep: the endpoint
  * @ms: when, milliseconds
  *
@@ -158,7 +159,7 @@ void kw_ep_retry_in(struct kw_ep *ep, u32 ms)
 }
 
 /**
- * kw_ep_set_timer - bound the current step
+ * kw_ep_set_timer() - bound the current step
  * @ep: the endpoint
  * @ms: from now, milliseconds
  *
@@ -171,7 +172,7 @@ void kw_ep_set_timer(struct kw_ep *ep, u32 ms)
 }
 
 /**
- * kw_ep_stop_timer - the step that was bounded is done
+ * kw_ep_stop_timer() - the step that was bounded is done
  * @ep: the endpoint
  *
  * A timer that is already running waits for kw_ep.lock and then sees the
@@ -187,7 +188,7 @@ void kw_ep_stop_timer(struct kw_ep *ep)
 
 /*
  * Data, a change of state or an error: the step finds out which. While the
- * endpoint has the socket it has what start-up needs to know, and its listener.
+ * endpoint has the socket it has kw_ep.start, and its listener.
  */
 static void kw_ep_wake(struct sock *sk)
 {
@@ -207,13 +208,13 @@ static void kw_ep_data_ready(struct sock *sk)
 }
 
 /**
- * kw_ep_attach - take a socket
+ * kw_ep_attach() - take a socket
  * @ep: the endpoint
  * @sock: the socket, the endpoint's from now on
  * @data_ready: the socket's own callback if sk_data_ready is not it, because
  *	the socket inherited a listener's; otherwise NULL
  *
- * Whatever came before is not signalled again: the caller kicks the endpoint.
+ * What came before is not signalled again: the caller kicks the endpoint.
  *
  * Context: process, kw_ep.lock held.
  */
@@ -236,7 +237,7 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 }
 
 /**
- * kw_ep_detach - give the socket away, as it was before kw_ep_attach()
+ * kw_ep_detach() - give the socket away, as it was before kw_ep_attach()
  * @ep: the endpoint
  *
  * Context: process, kw_ep.lock held.
@@ -263,7 +264,7 @@ struct socket *kw_ep_detach(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_drop_sock - close the socket
+ * kw_ep_drop_sock() - close the socket
  * @ep: the endpoint
  * @abort: reset the connection instead of letting the peer read to the end
  *
@@ -291,11 +292,11 @@ static void kw_ep_leave_listener(struct kw_ep *ep)
 }
 
 /*
- * A consumer names its queue pair by number, and the number may be anybody's.
- * A kernel consumer's identifier has the queue pair that rdma_create_qp() made
- * for it, and goes with no other. A process's has none: it goes with queue pairs
- * of that process. A kernel thread is no process, so that one without a queue
- * pair of its own is a kernel consumer's still.
+ * A consumer names its queue pair by number, which may be another's. A kernel
+ * consumer's identifier has the queue pair that rdma_create_qp() made for it,
+ * and goes with no other. A process's has none: it goes with queue pairs of
+ * that process. A kernel thread is not a process: an identifier of its own
+ * without a queue pair is still a kernel consumer's.
  */
 static bool kw_ep_may_use(struct iw_cm_id *id, const struct kw_qp *qp)
 {
@@ -309,7 +310,7 @@ static bool kw_ep_may_use(struct iw_cm_id *id, const struct kw_qp *qp)
 }
 
 /**
- * kw_ep_find_qp - find the queue pair that a consumer names
+ * kw_ep_find_qp() - find the queue pair that a consumer names
  * @ep: the endpoint
  * @id: iw_cm's identifier
  * @qpn: number
@@ -341,12 +342,12 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
 }
 
 /**
- * kw_ep_wait_with - have the end of a queue pair end a start-up
+ * kw_ep_wait_with() - end start-up if a queue pair ends
  * @ep: the endpoint
  * @qp: the queue pair; referenced until start-up is over
  *
- * iw_cm keeps a queue pair, and whoever destroys it, until start-up has come
- * to its end. There is no sense in waiting for a silent peer meanwhile.
+ * iw_cm keeps a queue pair, and blocks its destruction, until start-up is over.
+ * Waiting for a silent peer meanwhile is of no use.
  *
  * Context: process, kw_ep.lock held.
  * Return: 0; -EBUSY if another connection is being made with it, -EINVAL
@@ -387,7 +388,7 @@ static void kw_ep_leave_qp(struct kw_ep *ep)
 }
 
 /**
- * kw_cm_qp_gone - a queue pair will not take the connection it waits for
+ * kw_cm_qp_gone() - a queue pair will not take the connection that it waits for
  * @ep: its kw_qp.waiter
  *
  * Context: any, kw_qp.lock held: it keeps the endpoint.
@@ -399,7 +400,7 @@ void kw_cm_qp_gone(struct kw_ep *ep)
 }
 
 /**
- * kw_ep_end - the endpoint has nothing more to do
+ * kw_ep_end() - end an endpoint
  * @ep: the endpoint; the caller holds a reference of its own
  * @abort: reset the connection, if the endpoint still owns it
  *
@@ -428,22 +429,25 @@ void kw_ep_end(struct kw_ep *ep, bool abort)
 }
 
 /**
- * kw_ep_fill_event - begin an event with what all have in common
+ * kw_ep_fill_event() - fill the fields that all events have
  * @ep: the endpoint
  * @event: the event; all of it is written
  *
- * The depths are named from the peer's point of view, as rdma_cm reads them:
- * the peer's IRD bounds what we may initiate. A passive endpoint's port is the
- * consumer's, which is what iw_cm hands on; an active endpoint's is the wire's,
- * which iw_cm keeps as the mapped one, and it tells the consumer its own.
+ * The depths are the peer's own (RFC 6581 section 9.1), or ours if it sent
+ * none. rdma_cm reads the peer's IRD as the bound of what we may initiate. The
+ * port of a passive endpoint is the consumer's, which iw_cm passes on. That of
+ * an active endpoint is the wire's: iw_cm keeps it as the mapped port, and
+ * gives the consumer its own.
  *
  * Context: process, kw_ep.lock held.
  */
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event)
 {
 	memset(event, 0, sizeof(*event));
-	event->ird = ep->ord;
-	event->ord = ep->ird;
+	if (!kw_negotiate_peer_depths(ep, event)) {
+		event->ird = ep->ord;
+		event->ord = ep->ird;
+	}
 	if (ep->sock && !kw_sock_names(ep->sock, &event->local_addr,
 				       &event->remote_addr)) {
 		if (ep->port)
@@ -461,7 +465,7 @@ static void kw_ep_stream_closed(void *ctx, int status)
 	struct kw_ep *ep = ctx;
 
 	/*
-	 * This may come before kw_qp_connect() has returned; the events wait
+	 * This may come before kw_qp_connect() has returned. The events wait
 	 * for kw_ep.lock, and so for the event that establishes.
 	 */
 	ep->close_status = status;
@@ -471,10 +475,10 @@ static void kw_ep_stream_closed(void *ctx, int status)
 }
 
 /**
- * kw_ep_run - start-up is finished: give the socket to the queue pair
+ * kw_ep_run() - start-up is finished: give the socket to the queue pair
  * @ep: the endpoint
  * @qp: the queue pair, to which the caller has a reference
- * @params: what start-up settled
+ * @params: what start-up negotiated
  *
  * Context: process, kw_ep.lock held.
  * Return: 0; or kw_qp_connect()'s -errno: the endpoint still has the socket and
@@ -515,7 +519,7 @@ static void kw_ep_closed(struct kw_ep *ep)
 	kw_ep_end(ep, true);
 }
 
-/* Start-up comes to an early end. */
+/* End start-up early. */
 static void kw_ep_fail(struct kw_ep *ep, int status)
 {
 	switch (ep->state) {
@@ -540,8 +544,8 @@ static void kw_ep_fail(struct kw_ep *ep, int status)
 }
 
 /*
- * What a worker allocates for the endpoint is charged to whoever connects or
- * listens. Start-up may end, and what it knows be freed, meanwhile.
+ * What a worker allocates for the endpoint is charged to the process that
+ * connects or listens. Start-up may end meanwhile, and free kw_ep.start.
  */
 static struct mem_cgroup *kw_ep_charge(struct kw_ep *ep,
 				       struct mem_cgroup **before)
@@ -561,7 +565,7 @@ static void kw_ep_uncharge(struct mem_cgroup *memcg, struct mem_cgroup *before)
 }
 
 /**
- * kw_ep_step - see what is new, and do what follows from it
+ * kw_ep_step() - check for events of an endpoint and act on them
  * @ep: the endpoint; the caller holds a reference
  *
  * Context: process.
@@ -624,7 +628,7 @@ static void kw_ep_timer(struct work_struct *work)
 	mutex_lock(&ep->lock);
 	memcg = kw_ep_charge(ep, &before);
 	if (ep->state == KW_EP_RUNNING || ep->state == KW_EP_DEAD) {
-		/* It was on its way already when it was stopped. */
+		/* The timer was already running when it was stopped. */
 	} else if (time_before(jiffies, ep->start->deadline)) {
 		if (ep->state == KW_EP_HAVE_REQUEST)
 			kw_request_step(ep);
@@ -639,7 +643,7 @@ static void kw_ep_timer(struct work_struct *work)
 }
 
 /**
- * kw_cm_device_gone - end everything of a device that is not a stream yet
+ * kw_cm_device_gone() - end a device's connections that are not streams yet
  * @dev: the device
  *
  * Listeners' sockets are closed; connections in start-up end, active ones with
@@ -664,7 +668,7 @@ void kw_cm_device_gone(struct kw_device *dev)
 }
 
 /**
- * kw_cm_init - make connection management ready
+ * kw_cm_init() - set up connection management
  *
  * Context: process, before the first device.
  * Return: 0 or -errno.
@@ -673,7 +677,7 @@ int kw_cm_init(void)
 {
 	kw_steps_init_active();
 	/*
-	 * A step waits for no peer, but it may for memory, its own user's.
+	 * A step waits for no peer, but may wait for memory of its own user.
 	 * Storage over RDMA reconnects while memory is being reclaimed.
 	 */
 	kw_cm_wq = alloc_workqueue("kiwarp_cm", WQ_MEM_RECLAIM | WQ_UNBOUND,
@@ -682,7 +686,7 @@ int kw_cm_init(void)
 }
 
 /**
- * kw_cm_exit - undo kw_cm_init()
+ * kw_cm_exit() - undo kw_cm_init()
  *
  * Context: process, after the last device is gone.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The active side: TCP connects, the MPA request goes out, the reply comes in.
- * In revision 0 private data make the same journey first, in streaming mode, and
- * the Start Keys follow: the initiator is "passive" there and sends its own
- * before it has the responder's.
+ * In revision 0 private data are exchanged before, in streaming mode, and the
+ * Start Keys follow. The initiator is "passive" there and sends its own before
+ * it has the responder's.
  */
 #include <linux/slab.h>
 #include <net/inet_sock.h>
@@ -14,9 +14,9 @@
 #include "compat.h"
 
 /*
- * Where to connect. The consumer and the interface are in one namespace, with
- * one exception: to a loopback address rdma_cm connects by whatever device
- * comes first, and it is the consumer's loopback that is meant.
+ * Find the namespace to connect in. The consumer and the interface are in one
+ * namespace, with one exception: to a loopback address rdma_cm connects by the
+ * first device that it finds. Then it is the consumer's namespace.
  */
 static int kw_connect_find_net(struct kw_ep *ep)
 {
@@ -36,8 +36,8 @@ static int kw_connect_find_net(struct kw_ep *ep)
 }
 
 /*
- * rdma_cm picks a port where the consumer asks for none, from its own table:
- * it cannot know that TCP has the port in use. Such a port may be replaced; one
+ * rdma_cm chooses a port from its own table if the consumer asks for none, and
+ * cannot know that TCP has the port in use. Such a port may be replaced. One
  * that a consumer chose outside the ephemeral range may not.
  */
 static bool kw_connect_port_taken(struct sock *sk, int err,
@@ -55,7 +55,7 @@ static bool kw_connect_port_taken(struct sock *sk, int err,
 	return true;
 }
 
-/* A port that the port mapper has mapped already is the wire's. */
+/* A port that the port mapper has mapped already is the one on the wire. */
 static void kw_connect_find_peer(struct kw_ep *ep)
 {
 	struct sockaddr_storage *asked = &ep->cm_id->remote_addr;
@@ -82,7 +82,7 @@ static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
 	ret = kw_sock_create(st->net, local->ss_family, &sock);
 	if (ret)
 		return ret;
-	/* The first one is made by the consumer itself, others by the worker. */
+	/* The consumer itself makes the first one, the worker others. */
 	if (current->flags & PF_WQ_WORKER)
 		ret = kw_charge_sock(&st->charge, sock);
 	else
@@ -130,7 +130,7 @@ static int kw_connect_start(struct kw_ep *ep)
 }
 
 /*
- * Tells the consumer. iw_cm copies private data without sleeping, and must
+ * Report to the consumer. iw_cm copies private data without sleeping, and must
  * get a reply even if it has no memory for that.
  */
 static int kw_connect_report(struct kw_ep *ep, struct iw_cm_event *event)
@@ -151,13 +151,14 @@ static int kw_connect_report(struct kw_ep *ep, struct iw_cm_event *event)
 	return event->status;
 }
 
-static void kw_connect_give_pd(struct kw_ep *ep, struct iw_cm_event *event)
+/* All or none: a part would pass for the whole. Returns false for none. */
+static bool kw_connect_give_pd(struct kw_ep *ep, struct iw_cm_event *event)
 {
 	u32 len;
 
 	event->private_data = (void *)kw_start_pd(ep, &len);
-	/* The event's length is a byte; MPA's private data may be longer. */
-	event->private_data_len = min_t(u32, len, U8_MAX);
+	event->private_data_len = len > KW_CM_PD_MAX ? 0 : len;
+	return len <= KW_CM_PD_MAX;
 }
 
 static void kw_connect_refused(struct kw_ep *ep)
@@ -173,7 +174,7 @@ static void kw_connect_refused(struct kw_ep *ep)
 }
 
 /**
- * kw_connect_fail - the connection does not come about
+ * kw_connect_fail() - report that the connection failed
  * @ep: an active endpoint that has reported no event to its consumer yet
  * @status: -errno for the consumer
  *
@@ -190,10 +191,10 @@ void kw_connect_fail(struct kw_ep *ep, int status)
 	kw_ep_end(ep, true);
 }
 
-/* The same, but the peer hears why: it is in FPDU mode, from the reply on. */
+/* The same, with a Terminate: the peer is in FPDU mode from its reply on. */
 static void kw_connect_terminate(struct kw_ep *ep, u16 code, int status)
 {
-	/* Revisions before 2 know none of these reasons. */
+	/* Revisions before 2 have none of these codes. */
 	if (ep->start->rev == 2) {
 		kw_start_terminate(ep, code);
 		kw_ep_drop_sock(ep, false);
@@ -202,7 +203,7 @@ static void kw_connect_terminate(struct kw_ep *ep, u16 code, int status)
 }
 
 /**
- * kw_connect_step - TCP may have connected
+ * kw_connect_step() - continue when TCP may have connected
  * @ep: an endpoint in state %KW_EP_CONNECTING
  *
  * Context: process, kw_ep.lock held.
@@ -211,7 +212,7 @@ void kw_connect_step(struct kw_ep *ep)
 {
 	int ret;
 
-	/* Asking again is how the outcome of a connect is learnt. */
+	/* A second call returns the outcome of the first. */
 	ret = kernel_connect(ep->sock, (struct sockaddr_unsized *)&ep->start->peer,
 			     kw_addr_len(&ep->start->peer), O_NONBLOCK);
 	if (ret == -EALREADY || ret == -EINPROGRESS)
@@ -220,7 +221,7 @@ void kw_connect_step(struct kw_ep *ep)
 		ret = kw_start_request(ep);
 	if (!ret) {
 		kw_ep_set_state(ep, KW_EP_AWAIT_REPLY);
-		kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
+		kw_ep_set_timer(ep, ep->start->set.reply_timeout_ms);
 		kw_reply_step(ep);
 		return;
 	}
@@ -233,13 +234,24 @@ void kw_connect_step(struct kw_ep *ep)
 	kw_connect_fail(ep, ret);
 }
 
+/*
+ * A reply of revision 0 to a request of revision 1, from an RNIC of the RDMA
+ * Consortium's specifications: the connection continues with their versions.
+ */
+static bool kw_reply_is_rdmac(const struct kw_ep *ep)
+{
+	const struct kw_start *st = ep->start;
+
+	return st->rev == 1 && !st->frame.rev && st->set.mpa_rev_accept & BIT(0);
+}
+
 static bool kw_connect_closed(int err)
 {
 	return err == -ESHUTDOWN || err == -ECONNRESET || err == -EPIPE;
 }
 
 /*
- * A responder that knows an earlier revision only answers with that, or closes.
+ * A responder that knows only an earlier revision answers with that, or closes.
  * It is asked once more on a new connection (RFC 6581 section 10), with the
  * next earlier revision that the settings allow.
  */
@@ -248,7 +260,8 @@ static bool kw_connect_fall_back(struct kw_ep *ep, int err)
 	const struct kw_start *st = ep->start;
 	u32 earlier = st->set.mpa_rev_accept & (BIT(st->rev) - 1);
 
-	if (!earlier || (err && !kw_connect_closed(err)))
+	if (!earlier || (err && !kw_connect_closed(err)) ||
+	    (!err && kw_reply_is_rdmac(ep)))
 		return false;
 	return err || st->frame.rev < st->rev;
 }
@@ -282,7 +295,7 @@ static void kw_connect_run(struct kw_ep *ep, struct kw_stream_params *params)
 		goto out;
 	}
 	if (kw_connect_report(ep, &event)) {
-		/* For the consumer it never was a connection: no CLOSE. */
+		/* The consumer has seen no connection, and gets no CLOSE. */
 		ep->cm_id->rem_ref(ep->cm_id);
 		ep->cm_id = NULL;
 		kw_qp_fail(qp);
@@ -298,7 +311,13 @@ static void kw_connect_done(struct kw_ep *ep)
 {
 	struct kw_stream_params params;
 	u16 code = kw_negotiate_active(ep, &params);
+	u32 len;
 
+	kw_start_pd(ep, &len);
+	if (!code && len > KW_CM_PD_MAX) {
+		kw_connect_terminate(ep, KW_TERM_MPA_CATASTROPHIC, -EMSGSIZE);
+		return;
+	}
 	if (!code) {
 		kw_connect_run(ep, &params);
 		return;
@@ -308,7 +327,7 @@ static void kw_connect_done(struct kw_ep *ep)
 								    -EPROTO);
 }
 
-/* The frame that is awaited can not come any more, or makes no sense. */
+/* The frame that is awaited can not come any more, or is not valid. */
 static void kw_reply_bad(struct kw_ep *ep, int err)
 {
 	if (err == -ESHUTDOWN && !ep->start->rev) {
@@ -327,17 +346,19 @@ static u8 kw_reply_kind(const struct kw_ep *ep)
 	return ep->start->pd_len ? KW_MPA_PRIV : KW_MPA_START;
 }
 
-/* Does the answer fit the question? Enhanced data are answered with such. */
+/* Does the reply fit the request? Enhanced data are answered with such. */
 static bool kw_reply_fits(const struct kw_ep *ep)
 {
 	const struct kw_start *st = ep->start;
 
+	if (kw_reply_is_rdmac(ep))
+		return true;
 	return st->frame.rev == st->rev &&
 	       (st->frame.enhanced || st->frame.reject || st->rev != 2);
 }
 
 /**
- * kw_reply_step - the responder's first frame may have come
+ * kw_reply_step() - continue when the responder's first frame may have come
  * @ep: an endpoint in state %KW_EP_AWAIT_REPLY
  *
  * Context: process, kw_ep.lock held.
@@ -372,7 +393,7 @@ void kw_reply_step(struct kw_ep *ep)
 }
 
 /**
- * kw_reply_key_step - the responder's Start Key may have come
+ * kw_reply_key_step() - continue when the responder's Start Key may have come
  * @ep: an active endpoint in state %KW_EP_AWAIT_KEY
  *
  * Context: process, kw_ep.lock held.
@@ -432,21 +453,27 @@ static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
 }
 
 /**
- * kw_iw_connect - connect a queue pair (iw_connect)
+ * kw_iw_connect() - connect a queue pair (iw_connect)
  * @id: iw_cm's identifier with both addresses
  * @param: queue pair, depths and private data: at most 508 bytes with
  *	revision 2, 512 with revisions 1 and 0
  *
- * Returns as soon as TCP has begun to connect; exactly one CONNECT_REPLY event
- * tells the outcome. Its status: -ECONNREFUSED when the peer refused or
- * rejected (then with its private data, the first 255 bytes of them),
- * -ECONNRESET when it closed, -ETIMEDOUT, -EPROTO when it does not speak MPA or
- * offers no way to start that we know, -ENOMEM when it wants more reads than
- * we serve, -ENODEV when the device goes away, -ECONNABORTED when the queue
- * pair does, or TCP's error.
+ * Returns as soon as TCP has begun to connect. Exactly one CONNECT_REPLY event
+ * has the outcome. Its status is 0 or:
+ *
+ * -ECONNREFUSED: the peer refused or rejected; then with its private data,
+ * unless they are more than %KW_CM_PD_MAX.
+ * -EMSGSIZE: the peer accepted, but its private data are more than that.
+ * -ECONNRESET: the peer closed the connection.
+ * -ETIMEDOUT: a time-out of the settings.
+ * -EPROTO: the peer does not speak MPA, or offers no way to start that we know.
+ * -ENOMEM: the peer wants more reads than we serve.
+ * -ENODEV: the device goes away.
+ * -ECONNABORTED: the queue pair goes away.
+ * Otherwise TCP's error.
  *
  * Context: process.
- * Return: 0 or -errno, and then no event follows: -EPERM if the queue pair is
+ * Return: 0; or -errno, and no event follows: -EPERM if the queue pair is
  * another's, -EINVAL if there is none or the private data are too long.
  */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Half-open connections: TCP is through, the peer's request is to come. Who
- * keeps silent costs nobody else a place.
+ * Half-open connections: TCP is connected, the peer's request has not come.
+ * Silent peers do not keep others from connecting.
  */
 #include <linux/random.h>
 #include <net/inet_sock.h>
@@ -10,7 +10,7 @@
 #include "cm/cm.h"
 
 /**
- * kw_half_init - start with no half-open connection
+ * kw_half_init() - prepare a listener's table of half-open connections
  * @h: a listener's
  *
  * Context: process.
@@ -25,7 +25,7 @@ void kw_half_init(struct kw_half_open *h)
 		INIT_LIST_HEAD(&h->peer[i].eps);
 }
 
-/* A host has one IPv4 address, and all IPv6 addresses of a subnet if it likes. */
+/* A host has one IPv4 address, but may use all IPv6 addresses of a subnet. */
 static u32 kw_half_peer(const struct kw_half_open *h, const struct sock *sk)
 {
 	u64 who;
@@ -41,7 +41,7 @@ static u32 kw_half_peer(const struct kw_half_open *h, const struct sock *sk)
 }
 
 /**
- * kw_half_enter - a peer has connected
+ * kw_half_enter() - a peer has connected
  * @l: the listener
  * @ep: the endpoint, which has a socket
  *
@@ -72,7 +72,7 @@ static bool kw_half_del(struct kw_half_open *h, struct kw_start *st)
 }
 
 /**
- * kw_half_asked - a peer has sent its request
+ * kw_half_asked() - a peer has sent its request
  * @ep: the endpoint, which has a listener
  *
  * Context: process, kw_ep.lock held.
@@ -82,23 +82,69 @@ void kw_half_asked(struct kw_ep *ep)
 	struct kw_listener *l = ep->listener;
 
 	spin_lock(&l->half.lock);
-	if (kw_half_del(&l->half, ep->start))
+	if (kw_half_del(&l->half, ep->start)) {
 		l->asked++;
+		list_add_tail(&ep->start->request, &l->requests);
+	}
 	spin_unlock(&l->half.lock);
 }
 
 /**
- * kw_half_left - an endpoint is no longer the listener's
+ * kw_half_is_next() - may an endpoint's request be passed to iw_cm?
+ * @ep: the endpoint, which has a listener and has sent its request
+ *
+ * While iw_cm has no room for one request, later ones wait behind it.
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: true if it may; otherwise it gets a step when it may.
+ */
+bool kw_half_is_next(struct kw_ep *ep)
+{
+	struct kw_listener *l = ep->listener;
+	bool next;
+
+	spin_lock(&l->half.lock);
+	next = list_is_first(&ep->start->request, &l->requests);
+	spin_unlock(&l->half.lock);
+	return next;
+}
+
+/**
+ * kw_half_offered() - iw_cm has an endpoint's request, or will never have it
  * @l: the listener
  * @ep: the endpoint
  *
  * Context: process, kw_ep.lock held.
- * Return: true if the listener may accept again, and could not before.
+ */
+void kw_half_offered(struct kw_listener *l, struct kw_ep *ep)
+{
+	struct kw_start *st = ep->start;
+
+	spin_lock(&l->half.lock);
+	if (!list_empty(&st->request)) {
+		list_del_init(&st->request);
+		st = list_first_entry_or_null(&l->requests, struct kw_start,
+					      request);
+		/* An endpoint in the list is alive. */
+		if (st)
+			kw_steps_add(&l->steps, st->ep);
+	}
+	spin_unlock(&l->half.lock);
+}
+
+/**
+ * kw_half_left() - an endpoint is no longer the listener's
+ * @l: the listener
+ * @ep: the endpoint
+ *
+ * Context: process, kw_ep.lock held.
+ * Return: true if the listener may accept again after it could not.
  */
 bool kw_half_left(struct kw_listener *l, struct kw_ep *ep)
 {
 	bool again = false;
 
+	kw_half_offered(l, ep);
 	spin_lock(&l->half.lock);
 	if (!kw_half_del(&l->half, ep->start))
 		again = l->asked-- == l->limit;
@@ -126,7 +172,7 @@ static struct kw_start *kw_half_oldest(struct kw_half_open *h)
 	return oldest;
 }
 
-/* Who has to go, if anybody; referenced. */
+/* The endpoint to evict, or NULL; referenced. */
 static struct kw_ep *kw_half_victim(struct kw_listener *l, u32 peer)
 {
 	struct kw_half_open *h = &l->half;
@@ -139,7 +185,7 @@ static struct kw_ep *kw_half_victim(struct kw_listener *l, u32 peer)
 	else if (h->nr > l->max_half)
 		st = kw_half_oldest(h);
 	if (st) {
-		/* Being there means being alive. */
+		/* An endpoint in the list is alive. */
 		ep = st->ep;
 		kw_ep_get(ep);
 	}
@@ -148,7 +194,7 @@ static struct kw_ep *kw_half_victim(struct kw_listener *l, u32 peer)
 }
 
 /**
- * kw_half_make_room - let the oldest give way to one that has just come
+ * kw_half_make_room() - evict the oldest if there is no place for a new one
  * @l: the listener
  * @peer: the bucket of the new one
  *
@@ -160,7 +206,7 @@ void kw_half_make_room(struct kw_listener *l, u32 peer)
 
 	if (!ep)
 		return;
-	/* Its request may be there, and only its turn has not come. */
+	/* Its request may have come, and not be processed yet. */
 	kw_ep_step(ep);
 	mutex_lock(&ep->lock);
 	if (ep->state == KW_EP_AWAIT_REQUEST) {
@@ -173,7 +219,7 @@ void kw_half_make_room(struct kw_listener *l, u32 peer)
 }
 
 /**
- * kw_half_kick - have the endpoints see that their listener is closed
+ * kw_half_kick() - let the endpoints notice that their listener is closed
  * @l: the listener
  *
  * Context: process.

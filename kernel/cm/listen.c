@@ -4,21 +4,30 @@
  *
  * rdma_cm opens a wildcard listener on every device at once. Each is a socket
  * bound to its device's interface, so that they can share the port with each
- * other and with other software RNICs. TCP counts what a host sends to its own
- * address as coming in by the interface that has the address, so that such
+ * other and with other software RNICs. For TCP, packets of a host to its own
+ * address come in by the interface that has the address, so that such
  * connections find the right listener too.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <net/inet_connection_sock.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
+#include <net/request_sock.h>
 #include <trace/events/sock.h>
 
 #include "cm/cm.h"
 #include "compat.h"
 
-/* Connections that are accepted before other listeners have their turn. */
+/* Connections that are accepted before the work of other listeners may run. */
 #define KW_ACCEPT_BATCH	64
+
+/*
+ * When to try again to accept after it failed for lack of memory, as with a
+ * cgroup at its limit: the first delay, and the longest.
+ */
+#define KW_ACCEPT_RETRY_MIN	msecs_to_jiffies(10)
+#define KW_ACCEPT_RETRY_MAX	msecs_to_jiffies(1000)
 
 static DEFINE_MUTEX(kw_listeners_lock);
 static LIST_HEAD(kw_listeners);
@@ -33,7 +42,7 @@ static void kw_listener_free(struct kref *ref)
 }
 
 /**
- * kw_listener_get - take a reference
+ * kw_listener_get() - take a reference
  * @l: the listener
  *
  * Context: any.
@@ -44,7 +53,7 @@ void kw_listener_get(struct kw_listener *l)
 }
 
 /**
- * kw_listener_put - drop a reference
+ * kw_listener_put() - drop a reference
  * @l: the listener
  *
  * Context: process for the last one, otherwise any.
@@ -54,16 +63,30 @@ void kw_listener_put(struct kw_listener *l)
 	kref_put(&l->ref, kw_listener_free);
 }
 
-/* The caller keeps the listener. */
+/* The caller holds a reference. */
 static void kw_listener_kick(struct kw_listener *l)
 {
 	kw_listener_get(l);
-	if (!queue_work(kw_cm_wq, &l->work))
+	if (!queue_delayed_work(kw_cm_wq, &l->work, 0))
+		kw_listener_put(l);
+}
+
+/*
+ * The next connection would have it tried again, too, but may not come for
+ * long. While a delay runs, connections that come do not shorten it.
+ */
+static void kw_listener_retry(struct kw_listener *l)
+{
+	l->retry = clamp(l->retry * 2, KW_ACCEPT_RETRY_MIN,
+			 KW_ACCEPT_RETRY_MAX);
+	kw_count(l->dev, KW_CNT_CONN_ACCEPT_RETRIES);
+	kw_listener_get(l);
+	if (!queue_delayed_work(kw_cm_wq, &l->work, l->retry))
 		kw_listener_put(l);
 }
 
 /**
- * kw_listener_answered - one of a listener's start-ups is over
+ * kw_listener_answered() - a start-up of a listener is over
  * @l: the listener; the endpoint's reference to it is dropped
  * @ep: the endpoint
  *
@@ -91,16 +114,24 @@ static void kw_listener_ready(struct sock *sk)
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
-static void kw_listener_start(struct kw_listener *l, struct socket *sock)
+static void kw_listener_drop(struct kw_ep *ep)
 {
-	struct kw_ep *ep = NULL;
+	kw_ep_get(ep);
+	mutex_lock(&ep->lock);
+	kw_ep_end(ep, true);
+	mutex_unlock(&ep->lock);
+	kw_ep_put(ep);
+}
+
+static void kw_listener_start(struct kw_listener *l, struct kw_ep *ep,
+			      struct socket *sock)
+{
 	u32 peer;
 
-	if (!kw_charge_sock(&l->charge, sock))
-		ep = kw_ep_create(l->dev, &l->charge);
-	if (!ep) {
+	if (kw_charge_sock(&l->charge, sock)) {
 		sock_no_linger(sock->sk);
 		sock_release(sock);
+		kw_listener_drop(ep);
 		return;
 	}
 	mutex_lock(&ep->lock);
@@ -119,7 +150,27 @@ static void kw_listener_start(struct kw_listener *l, struct socket *sock)
 	kw_half_make_room(l, peer);
 }
 
-/* How many may be accepted now, before others have their turn. */
+/* Allocate first: without memory the connection stays in TCP's queue. */
+static int kw_listener_accept(struct kw_listener *l, struct socket *sock)
+{
+	struct socket *newsock;
+	struct kw_ep *ep;
+	int ret;
+
+	if (reqsk_queue_empty(&inet_csk(sock->sk)->icsk_accept_queue))
+		return -EAGAIN;
+	ep = kw_ep_create(l->dev, &l->charge);
+	if (!ep)
+		return -ENOMEM;
+	ret = kernel_accept(sock, &newsock, O_NONBLOCK);
+	if (ret)
+		kw_listener_drop(ep);
+	else
+		kw_listener_start(l, ep, newsock);
+	return ret;
+}
+
+/* How many may be accepted now, before others run. */
 static u32 kw_listener_room(struct kw_listener *l)
 {
 	u32 room;
@@ -132,26 +183,32 @@ static u32 kw_listener_room(struct kw_listener *l)
 
 static void kw_listener_work(struct work_struct *work)
 {
-	struct kw_listener *l = container_of(work, struct kw_listener, work);
-	struct socket *sock, *newsock;
+	struct kw_listener *l = container_of(to_delayed_work(work),
+					     struct kw_listener, work);
 	struct mem_cgroup *before;
+	struct socket *sock;
+	int ret = 0;
 	u32 room;
 
 	mutex_lock(&l->lock);
-	/* Closing takes it away, then waits for this work. */
+	/* Closing clears it, then waits for this work. */
 	sock = l->sock;
 	mutex_unlock(&l->lock);
 	if (!sock)
 		goto out;
 	before = set_active_memcg(l->charge.memcg);
 	for (room = kw_listener_room(l); room; room--) {
-		if (kernel_accept(sock, &newsock, O_NONBLOCK))
+		ret = kw_listener_accept(l, sock);
+		if (ret)
 			break;
-		kw_listener_start(l, newsock);
+		l->retry = 0;
 		if (room == 1)
 			kw_listener_kick(l);
 	}
 	set_active_memcg(before);
+	/* -EINVAL: the socket does not listen, and never will again. */
+	if (ret && ret != -EAGAIN && ret != -EINVAL)
+		kw_listener_retry(l);
 out:
 	kw_listener_put(l);
 }
@@ -172,12 +229,14 @@ static void kw_listener_close(struct kw_listener *l)
 	sk->sk_data_ready = l->data_ready;
 	rcu_assign_sk_user_data(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
-	flush_work(&l->work);
+	/* Work that is queued from now on finds no socket, and needs no delay. */
+	if (cancel_delayed_work_sync(&l->work))
+		kw_listener_put(l);
 	sock_release(sock);
 }
 
 /**
- * kw_listeners_close - close the sockets of a device's listeners
+ * kw_listeners_close() - close the sockets of a device's listeners
  * @dev: the device
  *
  * Context: process; RTNL may be held.
@@ -222,7 +281,7 @@ static int kw_listener_bind(struct kw_listener *l, struct socket *sock,
 	ret = kernel_bind(sock, (struct sockaddr_unsized *)&addr, kw_addr_len(&addr));
 	if (ret)
 		return ret;
-	/* Those who come at once are accepted at once; it is here that they wait. */
+	/* A burst of connections waits here until it is accepted. */
 	backlog = max(backlog, KW_MIN_HALF_OPEN);
 	return kernel_listen(sock, min(backlog,
 			READ_ONCE(sock_net(sk)->core.sysctl_somaxconn)));
@@ -245,7 +304,7 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 	write_lock_bh(&sk->sk_callback_lock);
 	l->data_ready = sk->sk_data_ready;
 	sk->sk_data_ready = kw_listener_ready;
-	/* Connections must not inherit it, or they would count as listeners. */
+	/* Connections must not inherit it: they would count as listeners. */
 	__rcu_assign_sk_user_data_with_flags(sk, l, SK_USER_DATA_NOCOPY);
 	write_unlock_bh(&sk->sk_callback_lock);
 	mutex_unlock(&l->lock);
@@ -257,10 +316,10 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 
 /*
  * RDMA devices are seen from all network namespaces unless the administrator
- * says otherwise, interfaces are not. A wildcard means every interface of the
+ * says otherwise; interfaces are not. A wildcard means every interface of the
  * listener's namespace, and so none here if the interface is in another.
  * rdma_cm treats a loopback address as a wildcard: it belongs to a device on a
- * loopback interface, and the others have nothing to do.
+ * loopback interface, and other devices do not listen.
  */
 static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 			     int backlog)
@@ -283,7 +342,7 @@ static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 }
 
 /**
- * kw_iw_create_listen - listen (iw_create_listen)
+ * kw_iw_create_listen() - listen (iw_create_listen)
  * @id: iw_cm's identifier with the local address
  * @backlog: connections that may wait, in TCP and as requests not yet answered
  *
@@ -302,9 +361,10 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 		return -ENOMEM;
 	kref_init(&l->ref);
 	mutex_init(&l->lock);
-	INIT_WORK(&l->work, kw_listener_work);
+	INIT_DELAYED_WORK(&l->work, kw_listener_work);
 	kw_steps_init(&l->steps, l);
 	kw_half_init(&l->half);
+	INIT_LIST_HEAD(&l->requests);
 	l->dev = to_kw_dev(id->device);
 	l->limit = max(backlog, KW_MIN_PENDING);
 	l->max_half = max(backlog, KW_MIN_HALF_OPEN);
@@ -326,11 +386,11 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 }
 
 /**
- * kw_iw_destroy_listen - stop listening (iw_destroy_listen)
+ * kw_iw_destroy_listen() - stop listening (iw_destroy_listen)
  * @id: iw_cm's identifier
  *
- * Start-ups that the consumer has not heard of end, those that iw_cm has no room
- * for when they try again; requests that it holds stay valid.
+ * Start-ups that the consumer has not seen end; those that iw_cm has no room
+ * for when they try again. Requests that iw_cm holds stay valid.
  *
  * Context: process.
  * Return: 0.

@@ -6,6 +6,7 @@
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
+#include <linux/unaligned.h>
 #include <net/inet_sock.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -16,17 +17,16 @@
 #include "cm/cm.h"
 
 /**
- * kw_sock_tune - the options that every connection has
+ * kw_sock_tune() - the options that every connection has
  * @sock: a TCP socket
  * @set: the device's settings
  *
- * No allocation may sleep: the stream sends from softirq too. But start-up's
- * frame, the only thing that is ever copied to the socket, is sent by a task
- * and goes into the task's page fragment, as one of the socket's own would
- * cost each connection 32 KiB for as long as it lives. Nagle's algorithm
- * would hold back the end of every message. Keepalive finds peers that went
- * without a word while nothing is outstanding, the user time-out those that
- * did so while something is.
+ * No allocation may sleep: the stream sends from softirq too. But the frame of
+ * start-up, which alone is copied to the socket, is sent by a task. It goes
+ * into the task's page fragment: one of the socket's own would cost each
+ * connection 32 KiB for its lifetime. Nagle's algorithm would hold back the end
+ * of every message. Keepalive finds peers that vanish while nothing is
+ * outstanding, the user time-out those that vanish while something is.
  *
  * Context: process.
  */
@@ -47,7 +47,7 @@ void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 }
 
 /**
- * kw_dev_net - the network namespace of a device's interface
+ * kw_dev_net() - the network namespace of a device's interface
  * @dev: the device
  * @ifindex: result, the interface's number in it
  *
@@ -70,28 +70,35 @@ struct net *kw_dev_net(struct kw_device *dev, int *ifindex)
 }
 
 /**
- * kw_id_consumer - the consumer's own identifier
+ * kw_id_consumer() - the consumer's own identifier
  * @id: iw_cm's identifier
  *
  * iw_cm's one consumer is rdma_cm, whose identifier is the context.
  *
+ * This call makes the module depend on rdma_cm's module, which therefore
+ * registers first. When a device goes, the RDMA core thus calls this module
+ * first, which ends its connections. rdma_cm waits for calls like
+ * rdma_accept(), and these for the end of a start-up.
+ *
  * Context: process; the consumer's call, which keeps its identifier.
- * Return: it, or NULL if it is anything else.
+ * Return: the identifier, or NULL if the context is anything else.
  */
 struct rdma_cm_id *kw_id_consumer(const struct iw_cm_id *id)
 {
 	struct rdma_cm_id *cma = id->context;
 
-	return cma && cma->device == id->device ? cma : NULL;
+	if (!cma || cma->device != id->device || rdma_iw_cm_id(cma) != id)
+		return NULL;
+	return cma;
 }
 
 /**
- * kw_id_net - the network namespace of a consumer
+ * kw_id_net() - the network namespace of a consumer
  * @id: iw_cm's identifier
  *
- * iw_cm does not say whose namespace an identifier belongs to, and current's
- * is not it when rdma_cm acts for somebody else, as it does when a device
- * arrives after a listener. rdma_cm's identifier knows.
+ * iw_cm does not know the namespace of an identifier. It is not always
+ * current's: when a device arrives after a listener, rdma_cm acts for another
+ * process. rdma_cm's identifier has it.
  *
  * Context: process; the consumer's call, which keeps its identifier.
  * Return: the namespace, not referenced.
@@ -106,13 +113,16 @@ struct net *kw_id_net(struct iw_cm_id *id)
 }
 
 /**
- * kw_sock_create - make a TCP socket
+ * kw_sock_create() - make a TCP socket
  * @net: network namespace, referenced by the caller
  * @family: AF_INET or AF_INET6
  * @sock: the result
  *
  * A kernel socket does not keep its network namespace alive; one with timers
  * that outlive its release must, or they would run in a freed namespace.
+ *
+ * A socket without memory for its inode is -ENFILE to socket(2), which speaks
+ * of files. There is none here.
  *
  * Context: process.
  * Return: 0 or -errno.
@@ -123,14 +133,14 @@ int kw_sock_create(struct net *net, int family, struct socket **sock)
 
 	ret = sock_create_kern(net, family, SOCK_STREAM, IPPROTO_TCP, sock);
 	if (ret)
-		return ret;
+		return ret == -ENFILE ? -ENOMEM : ret;
 	sk_net_refcnt_upgrade((*sock)->sk);
 	sock_set_reuseaddr((*sock)->sk);
 	return 0;
 }
 
 /**
- * kw_sock_set_tos - set the type of service or traffic class
+ * kw_sock_set_tos() - set the type of service or traffic class
  * @sock: a TCP socket, not yet connected
  * @tos: the byte as it goes into the IP header
  *
@@ -161,7 +171,7 @@ static void kw_addr_unmap(struct sockaddr_storage *addr)
 }
 
 /**
- * kw_sock_names - addresses of both ends
+ * kw_sock_names() - addresses of both ends
  * @sock: a TCP socket
  * @local: result, zeroed first
  * @peer: result, zeroed first
@@ -187,7 +197,7 @@ int kw_sock_names(struct socket *sock, struct sockaddr_storage *local,
 }
 
 /**
- * kw_addr_len - bytes of an address
+ * kw_addr_len() - bytes of an address
  * @addr: the address
  *
  * Context: any.
@@ -206,7 +216,7 @@ int kw_addr_len(const struct sockaddr_storage *addr)
 }
 
 /**
- * kw_addr_any - is this the wildcard address?
+ * kw_addr_any() - is this the wildcard address?
  * @addr: an IPv4 or IPv6 address
  *
  * Context: any.
@@ -221,7 +231,7 @@ bool kw_addr_any(const struct sockaddr_storage *addr)
 }
 
 /**
- * kw_addr_loopback - is this an address of the host itself?
+ * kw_addr_loopback() - is this an address of the host itself?
  * @addr: an IPv4 or IPv6 address
  *
  * Context: any.
@@ -237,7 +247,7 @@ bool kw_addr_loopback(const struct sockaddr_storage *addr)
 }
 
 /**
- * kw_addr_set_scope - complete a link-local address
+ * kw_addr_set_scope() - complete a link-local address
  * @addr: an IPv4 or IPv6 address
  * @ifindex: the interface it is on
  *
@@ -253,7 +263,33 @@ void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex)
 }
 
 /**
- * kw_addr_port - where an address keeps its port
+ * kw_addr_hash() - a number that equal addresses share
+ * @addr: an IPv4 or IPv6 address
+ * @key: secret
+ *
+ * Only the members of the address that say where it leads count. Padding and
+ * flow label are as the consumer left them.
+ *
+ * Context: any.
+ * Return: the hash.
+ */
+u64 kw_addr_hash(const struct sockaddr_storage *addr, const siphash_key_t *key)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	u64 where;
+
+	if (addr->ss_family == AF_INET)
+		return siphash_2u64((__force u32)in->sin_addr.s_addr,
+				    (__force u16)in->sin_port, key);
+	where = (u64)in6->sin6_scope_id << 16 | (__force u16)in6->sin6_port;
+	return siphash_3u64(get_unaligned((const u64 *)&in6->sin6_addr),
+			    get_unaligned((const u64 *)&in6->sin6_addr + 1),
+			    where, key);
+}
+
+/**
+ * kw_addr_port() - where an address keeps its port
  * @addr: an IPv4 or IPv6 address
  *
  * Context: any.

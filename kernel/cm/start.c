@@ -19,7 +19,7 @@ static int kw_start_recv(struct kw_ep *ep, void *buf, size_t len, int flags)
 			      flags | MSG_DONTWAIT);
 }
 
-/* Takes not one byte beyond the frame: what follows a reply is the stream's. */
+/* Takes no byte beyond the frame: what follows a reply is the stream's. */
 static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
 			 struct kw_mpa_frame *frame)
 {
@@ -46,14 +46,14 @@ static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
 }
 
 /**
- * kw_start_read - read as much of the peer's first frame as there is
+ * kw_start_read() - read as much of the peer's first frame as there is
  * @ep: the endpoint
  * @kinds: the enum kw_mpa_kind that it may be
  *
  * Context: process, kw_ep.lock held.
- * Return: 0 when kw_start.frame and .rx hold a valid frame, -EAGAIN when
- * bytes are missing, -EPROTO on a frame that is none, -ESHUTDOWN when the
- * peer has closed, or TCP's error.
+ * Return: 0 when kw_start.frame and .rx hold a valid frame; -EAGAIN when bytes
+ * are missing; -EPROTO if it is not valid; -ESHUTDOWN when the peer has
+ * closed; or TCP's error.
  */
 int kw_start_read(struct kw_ep *ep, u8 kinds)
 {
@@ -63,7 +63,7 @@ int kw_start_read(struct kw_ep *ep, u8 kinds)
 }
 
 /**
- * kw_start_read_key - read as much of the Start Key behind private data
+ * kw_start_read_key() - read as much of the Start Key behind private data
  * @ep: an endpoint in state %KW_EP_AWAIT_KEY
  *
  * Context: process, kw_ep.lock held.
@@ -78,14 +78,14 @@ int kw_start_read_key(struct kw_ep *ep)
 }
 
 /**
- * kw_start_peer_silent - has the initiator kept silent after its frame?
+ * kw_start_peer_silent() - check that nothing follows the initiator's frame
  * @ep: a passive endpoint that has its initiator's frame
  *
  * Bytes before our answer are an error (RFC 5044 section 7.1.2), and a peer
  * that has closed its half can send no FPDU.
  *
  * Context: process, kw_ep.lock held.
- * Return: 0 if it is silent and there, -EPROTO, -ESHUTDOWN or TCP's error.
+ * Return: 0 if so, -EPROTO, -ESHUTDOWN or TCP's error.
  */
 int kw_start_peer_silent(struct kw_ep *ep)
 {
@@ -100,8 +100,8 @@ int kw_start_peer_silent(struct kw_ep *ep)
 }
 
 /*
- * The socket has sent nothing yet but two frames at most, so that what is
- * sent always fits its buffer, whole.
+ * The socket has sent two frames before at most, so that a frame always fits
+ * its buffer, whole. What TCP would wait for is memory.
  */
 static int kw_start_push(struct kw_ep *ep, void *head, size_t head_len,
 			 const void *pd, u32 pd_len)
@@ -116,7 +116,7 @@ static int kw_start_push(struct kw_ep *ep, void *head, size_t head_len,
 	ret = kernel_sendmsg(ep->sock, &msg, vec, pd_len ? 2 : 1,
 			     head_len + pd_len);
 	if (ret < 0)
-		return ret;
+		return ret == -EAGAIN ? -ENOMEM : ret;
 	return ret == head_len + pd_len ? 0 : -ENOBUFS;
 }
 
@@ -136,7 +136,7 @@ static int kw_start_send(struct kw_ep *ep, struct kw_mpa_frame *frame,
 }
 
 /**
- * kw_start_key - send a Start Key
+ * kw_start_key() - send a Start Key
  * @ep: an endpoint that speaks revision 0
  * @crc: ask for CRCs, or confirm them
  *
@@ -155,7 +155,7 @@ int kw_start_key(struct kw_ep *ep, bool crc)
 }
 
 /**
- * kw_start_request - send the initiator's first frame
+ * kw_start_request() - send the initiator's first frame
  * @ep: an active endpoint, connected
  *
  * In revision 0 that is the private data; without any there is no need for
@@ -181,15 +181,20 @@ int kw_start_request(struct kw_ep *ep)
 			     st->pd, st->pd_len);
 }
 
+static u8 kw_start_answer(u8 asked)
+{
+	return asked == KW_MPA_REQ ? KW_MPA_REP : asked;
+}
+
 /**
- * kw_start_reply - send the frame that accepts
+ * kw_start_reply() - send the frame that accepts
  * @ep: a passive endpoint
- * @params: what kw_negotiate_passive() settled
+ * @params: what kw_negotiate_passive() negotiated
  * @pd: private data
  * @pd_len: bytes of @pd, at most kw_start_pd_room()
  *
- * C is set when CRCs are in use, whoever asked: some initiators look only at
- * the reply.
+ * C is set when CRCs are in use, whichever side asked: some initiators check
+ * only the reply.
  *
  * Context: process, kw_ep.lock held.
  * Return: 0 or -errno.
@@ -199,7 +204,7 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 {
 	const struct kw_mpa_frame *asked = &ep->start->frame;
 	struct kw_mpa_frame frame = {
-		.kind = asked->rev ? KW_MPA_REP : KW_MPA_PRIV,
+		.kind = kw_start_answer(asked->kind),
 		.rev = asked->rev,
 		.markers = params->rx_markers,
 		.crc = params->crc,
@@ -216,41 +221,47 @@ int kw_start_reply(struct kw_ep *ep, const struct kw_stream_params *params,
 }
 
 /**
- * kw_start_reject - send the frame that rejects
+ * kw_start_reject() - send the frame that rejects
  * @ep: a passive endpoint
  * @pd: private data
  * @pd_len: bytes of @pd, at most kw_start_pd_room()
  *
- * A Start Key knows no rejection but the end of the connection.
+ * A Start Key has no rejection: the connection ends. Enhanced data are what
+ * would have been negotiated: some initiators read them before they read R.
  *
  * Context: process, kw_ep.lock held.
  * Return: 0 or -errno.
  */
 int kw_start_reject(struct kw_ep *ep, const void *pd, u32 pd_len)
 {
+	struct kw_stream_params params;
 	const struct kw_mpa_frame *asked = &ep->start->frame;
 	struct kw_mpa_frame frame = {
-		.kind = asked->rev ? KW_MPA_REP : KW_MPA_PRIV,
+		.kind = kw_start_answer(asked->kind),
 		.rev = asked->rev,
 		.crc = asked->crc,
 		.reject = true,
 	};
-	struct kw_mpa_enh enh = {};
+	struct kw_mpa_enh enh;
 
 	if (asked->kind == KW_MPA_START)
 		return 0;
+	ep->ird = ep->start->set.ird_max;
+	ep->ord = ep->start->set.ord_max;
+	kw_negotiate_passive(ep, &params);
+	kw_negotiate_answer(ep, &params, &enh);
 	return kw_start_send(ep, &frame, asked->enhanced ? &enh : NULL,
 			     pd, pd_len);
 }
 
 /**
- * kw_start_terminate - say why the connection ends, as the first and only FPDU
+ * kw_start_terminate() - send a Terminate as the first and only FPDU
  * @ep: an active endpoint whose peer has answered
  * @code: enum kw_term_code
  *
- * The FPDU is short: of markers there is the one at the stream's beginning,
- * which the CRC covers (RFC 5044 section 4.3). Nothing is done about a failure
- * to send it; the connection ends anyway.
+ * The FPDU is short: it has at most the marker at the stream's beginning, which
+ * the CRC covers (RFC 5044 section 4.3). A failure to send it is ignored: the
+ * connection ends anyway.
  *
  * Context: process, kw_ep.lock held.
  */
@@ -284,7 +295,7 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
 }
 
 /**
- * kw_start_pd - the peer's private data
+ * kw_start_pd() - the peer's private data
  * @ep: an endpoint with a valid frame
  * @len: bytes of them, enhanced data not counted
  *
@@ -300,11 +311,11 @@ const u8 *kw_start_pd(const struct kw_ep *ep, u32 *len)
 }
 
 /**
- * kw_start_pd_room - bytes of private data that an answer has room for
+ * kw_start_pd_room() - bytes of private data that an answer has room for
  * @ep: a passive endpoint with a valid frame
  *
  * Context: process, kw_ep.lock held.
- * Return: bytes; none if revision 0's initiator went without streaming mode.
+ * Return: bytes; none if revision 0's initiator did without streaming mode.
  */
 u32 kw_start_pd_room(const struct kw_ep *ep)
 {

@@ -8,7 +8,7 @@
 
 #include "cm/cm.h"
 
-/* Users that make connections to different ports mostly have different ones. */
+/* Users that connect to different ports usually have different queues. */
 #define KW_ACTIVE_QUEUES	64
 
 static struct kw_step_queue kw_active_queues[KW_ACTIVE_QUEUES];
@@ -25,7 +25,7 @@ static void kw_steps_work(struct work_struct *work)
 	first = llist_reverse_order(llist_del_all(&steps->ready));
 	llist_for_each_entry_safe(ep, next, first, next) {
 		clear_bit(KW_EP_QUEUED, &ep->flags);
-		/* What comes from now on is seen by this step, or queued again. */
+		/* What comes from now on is seen by this step, or by another. */
 		smp_mb__after_atomic();
 		kw_ep_step(ep);
 		kw_ep_put(ep);
@@ -36,7 +36,7 @@ static void kw_steps_work(struct work_struct *work)
 }
 
 /**
- * kw_steps_init - make a step queue ready
+ * kw_steps_init() - prepare a step queue
  * @steps: the queue
  * @l: the listener that it is part of, or NULL
  *
@@ -50,7 +50,7 @@ void kw_steps_init(struct kw_step_queue *steps, struct kw_listener *l)
 }
 
 /**
- * kw_steps_add - queue an endpoint's next step
+ * kw_steps_add() - queue an endpoint's next step
  * @steps: the queue; the caller keeps its listener
  * @ep: the endpoint; the caller holds a reference in some way
  *
@@ -69,22 +69,22 @@ void kw_steps_add(struct kw_step_queue *steps, struct kw_ep *ep)
 }
 
 /**
- * kw_steps_choose - find the step queue of a connection that is made
- * @ep: an active endpoint; its peer and who pays are known
+ * kw_steps_choose() - find the step queue of an active endpoint
+ * @ep: the endpoint; its peer and kw_start.charge are set
  *
  * Context: process, kw_ep.lock held.
  */
 void kw_steps_choose(struct kw_ep *ep)
 {
 	struct kw_start *st = ep->start;
-	u64 hash = siphash(&st->peer, kw_addr_len(&st->peer), &kw_active_key);
+	u64 hash = kw_addr_hash(&st->peer, &kw_active_key);
 
 	hash = siphash_2u64(hash, __kuid_val(st->charge.uid), &kw_active_key);
 	st->steps = &kw_active_queues[hash % KW_ACTIVE_QUEUES];
 }
 
 /**
- * kw_steps_init_active - make the queues of active endpoints ready
+ * kw_steps_init_active() - prepare the queues of active endpoints
  *
  * Context: process.
  */

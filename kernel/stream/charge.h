@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Who pays for a stream: the memory cgroup that its socket is charged to.
+ * What a stream is charged to: the memory cgroup of its socket.
  */
 #ifndef KW_STREAM_CHARGE_H
 #define KW_STREAM_CHARGE_H
@@ -13,7 +13,7 @@
  * @sk: the socket
  *
  * Context: any.
- * Return: it, which lives as long as the socket; NULL if it has none.
+ * Return: the cgroup, which lives as long as the socket; NULL if it has none.
  */
 static inline struct mem_cgroup *kw_sk_memcg(const struct sock *sk)
 {

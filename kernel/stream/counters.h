@@ -26,10 +26,13 @@ enum kw_counter {
 	KW_CNT_CONN_BAD_START,		/* no valid MPA start-up frame */
 	KW_CNT_CONN_RESET,
 	KW_CNT_CONN_DENIED,		/* the queue pair is another's */
-	KW_CNT_CONN_EVICTED,		/* silent peers that gave way to others */
+	KW_CNT_CONN_EVICTED,		/* silent peers dropped for new ones */
+	KW_CNT_CONN_ACCEPT_RETRIES,	/* no memory to accept a connection now */
+	KW_CNT_LINGER_RESET,		/* closed before the peer had everything */
 	KW_CNT_CQ_OVERFLOWS,
 	KW_CNT_TX_NO_MEMORY,		/* retried later */
 	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */
+	KW_CNT_TX_BATCHED,		/* posts that waited for others */
 	KW_CNT_TX_ZCOPY_OCTETS,		/* payload given to TCP without a copy */
 	KW_CNT_TX_ZCOPY_COPIED,		/* messages of which the stack made a copy */
 	KW_NR_COUNTERS,
@@ -39,8 +42,8 @@ enum kw_counter {
  * struct kw_counters - what one CPU has counted for a device
  * @v: by enum kw_counter
  *
- * A pass counts several times. Connections that run on different CPUs would
- * take the cache line from each other for it, so each CPU has its own.
+ * A pass counts several times. Connections on different CPUs would contend for
+ * the cache line, so each CPU has its own.
  */
 struct kw_counters {
 	u64 v[KW_NR_COUNTERS];

@@ -46,8 +46,8 @@ static void kw_cursor_enter(struct kw_cursor *c, struct sk_buff *skb)
 }
 
 /*
- * Fragments are often neighbours in memory (the sender built them in one
- * page block, or they were coalesced): then they are one run.
+ * Fragments are often neighbours in memory: the sender built them in one
+ * transmit buffer, or they were coalesced. Then they are one run.
  */
 static void kw_cursor_extend(struct kw_cursor *c)
 {
@@ -74,7 +74,7 @@ static bool kw_cursor_next_page(struct kw_cursor *c)
 	return true;
 }
 
-/* Go on to the next skb, and say how much of it the one before has brought. */
+/* Go on to the next skb. @repeated: bytes of it that were read before. */
 static bool kw_cursor_next_skb(struct kw_cursor *c, u32 *repeated)
 {
 	u32 seq = TCP_SKB_CB(c->head)->end_seq;
@@ -162,8 +162,7 @@ bool kw_cursor_next(struct kw_cursor *c)
  * @c: cursor
  * @dist: bytes from its position to the next marker
  *
- * Runs end where a marker begins, so that whoever reads does so at the same
- * cost as without.
+ * Runs end where a marker begins: reading costs the same with markers.
  */
 void kw_cursor_skip_markers(struct kw_cursor *c, u32 dist)
 {

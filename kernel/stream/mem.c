@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * From an offset in a registered region to an address, and holding a region
- * as it is meanwhile.
+ * while it is used.
  */
 #include <linux/bottom_half.h>
+#include <linux/preempt.h>
 #include <linux/processor.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
 
 #include "stream/mem.h"
+
+/* Checks of a region's users before a caller that may sleep does so. */
+#define KW_QUIESCE_SPINS	1000
 
 /**
  * kw_mem_get_fast() - kw_mem_get() for a region of a fast registration
  * @mem: the region
  * @stag: by which it was found
  *
- * Whoever holds it runs with softirqs off, so that nobody who waits in
- * kw_mem_quiesce() can have interrupted him.
+ * The holder runs with softirqs off, so that it cannot be interrupted by code
+ * that waits for it in kw_mem_quiesce().
  *
  * Context: any but hard interrupt, inside the domain that protects @mem.
- * Return: false if it is not valid, or something else, by now.
+ * Return: false if it is no longer valid, or has another STag.
  */
 bool kw_mem_get_fast(struct kw_mem *mem, u32 stag)
 {
@@ -46,19 +52,41 @@ void kw_mem_put_fast(struct kw_mem *mem)
 	local_bh_enable();
 }
 
+/*
+ * With PREEMPT_RT the holder of a region can be preempted even with softirqs
+ * off, and a waiter of a higher priority would keep the CPU from it for ever.
+ * Softirqs are off there under a per-CPU lock: waiting for that lock raises the
+ * holder's priority to the waiter's. A holder on another CPU needs no help.
+ */
+static void kw_mem_yield(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		return;
+	local_bh_disable();
+	local_bh_enable();
+}
+
 /**
  * kw_mem_quiesce() - wait for the users of a region that is no longer valid
  * @mem: region whose @valid was set to false
  *
- * Context: any but hard interrupt. It waits for what fits a block, or what one
- * receive pass places.
+ * Context: any but hard interrupt; sleeps where that is allowed. It waits for
+ * at most one transmit buffer to be filled, or one receive pass to place.
  */
 void kw_mem_quiesce(struct kw_mem *mem)
 {
+	u32 spins = 0;
+
 	/* Pairs with kw_mem_get_fast(). */
 	smp_mb();
-	while (atomic_read_acquire(&mem->users))
+	while (atomic_read_acquire(&mem->users)) {
 		cpu_relax();
+		kw_mem_yield();
+		/* A copy takes far less, unless its CPU has other work. */
+		if (++spins >= KW_QUIESCE_SPINS && preemptible() &&
+		    !rcu_preempt_depth())
+			schedule_timeout_uninterruptible(1);
+	}
 }
 
 /* The last extent that does not begin after @off, of those from @lo on. */
@@ -98,7 +126,7 @@ struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 			.len = end - off,
 		};
 
-	/* Bytes mostly come in order: right behind is the next best guess. */
+	/* Bytes usually come in order: try the extent behind first. */
 	if (i >= mem->nr_ext || mem->ext[i].off > off)
 		i = 0;
 	else if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)

@@ -2,15 +2,15 @@
 /*
  * Registered memory as the data path sees it.
  *
- * A region is a list of extents, each contiguous in the kernel's direct map
- * (the module depends on 64BIT, so pinned pages always have an address), so
- * that a copy runs to the end of an extent and not to the end of a page.
+ * A region is a list of extents, each contiguous in the kernel's direct map, so
+ * that a copy runs to the end of an extent and not of a page. The module
+ * depends on 64BIT: pinned pages always have an address.
  *
- * Lifetime: the owner removes the region from its table, then waits with
- * synchronize_srcu() on the domain that every data-path pass holds, then
- * frees it. The data path therefore takes no reference per segment. Only a
- * region of a fast registration, which a work request withdraws and changes in
- * contexts that can not wait for a domain, is held for each copy.
+ * Lifetime: the region's owner removes it from its table, waits with
+ * synchronize_srcu() on the domain that every data-path pass holds, then frees
+ * it. The data path takes no reference per segment. Only a region of a fast
+ * registration is held for each copy: a work request withdraws and changes it
+ * in contexts that cannot wait for a domain.
  */
 #ifndef KW_STREAM_MEM_H
 #define KW_STREAM_MEM_H
@@ -42,12 +42,12 @@ struct kw_run {
  * struct kw_mem - a registered region
  * @stag: index and key, as in lkey and rkey
  * @access: IB_ACCESS_* bits
- * @pd: identity of the protection domain; compared, never followed
+ * @pd: identity of the protection domain; compared, never dereferenced
  * @base: address (iova, and Tagged Offset) of the first byte
  * @len: bytes
  * @valid: false once invalidated; read without a lock
  * @fast: of a fast registration: can be registered again, as something else
- * @users: with @fast: who copies to or from it at this moment
+ * @users: with @fast: copies to or from it that are under way
  * @nr_ext: entries of @ext
  * @ext: extents by ascending offset, the first at offset 0
  */
@@ -73,8 +73,7 @@ struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last);
  * kw_mem_at() - find a byte of a region
  * @mem: the region; one without extents is addressed by kernel addresses
  * @off: offset of the byte from the region's start, less than @mem->len
- * @last: the extent to look at first, of this region or another: what the
- *	last call has left here
+ * @last: extent to try first, of this region or another: the last call's
  *
  * Context: any, inside the domain that protects @mem.
  * Return: the byte, and those of the region that follow it without a gap.
@@ -92,12 +91,12 @@ static inline struct kw_run kw_mem_at(const struct kw_mem *mem, u64 off,
 }
 
 /**
- * kw_mem_get() - hold a region as it is, for one copy
+ * kw_mem_get() - hold a region for one copy
  * @mem: the region
  * @stag: by which it was found
  *
  * Context: any but hard interrupt, inside the domain that protects @mem.
- * Return: false if it is not valid, or something else, by now.
+ * Return: false if it is no longer valid, or has another STag.
  */
 static inline bool kw_mem_get(struct kw_mem *mem, u32 stag)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What a stream asks of the queue pair above it. */
+/* Calls from a stream to the queue pair above it. */
 #ifndef KW_STREAM_OPS_H
 #define KW_STREAM_OPS_H
 
@@ -26,8 +26,8 @@ enum kw_fail {
  * @retire: complete the entries that are done, in the order of posting
  * @local_op: do an entry that sends nothing; returns enum ib_wc_status
  * @next_recv: take the next entry off the receive ring, as a private, validated
- *	copy, when the one before is done with; returns 1, 0 if there is none,
- *	-EINVAL if what is there makes no sense
+ *	copy, when the one before is done with. Returns 1, 0 if there is none,
+ *	or -EINVAL if the entry is not valid
  * @recv_done: a receive entry has its result; inv_stag was invalidated by the
  *	message if @invalidated
  * @mem: find a region, to use inside kw_stream.mem_srcu; NULL if there is none
@@ -39,6 +39,9 @@ enum kw_fail {
  * @closing: graceful teardown has begun, from either side: what is posted by
  *	now is sent, what is posted later is flushed (RFC 5041 section 6.2.1)
  * @failed: the stream works on the queues no longer, after an error
+ * @linger: take over a socket that still has to send what has completed, for so
+ *	many jiffies. Returns 0, -ENODEV if the device goes, or another -errno:
+ *	the stream closes the socket. In process context, no lock held
  * @ended: the stream is over and its socket gone; it may be freed by this. In
  *	process context, no lock held
  *
@@ -65,6 +68,8 @@ struct kw_stream_ops {
 	int (*started)(struct kw_stream *s);
 	void (*closing)(struct kw_stream *s);
 	void (*failed)(struct kw_stream *s, enum kw_fail why);
+	int (*linger)(struct kw_stream *s, struct socket *sock,
+		      unsigned long limit);
 	void (*ended)(struct kw_stream *s);
 };
 

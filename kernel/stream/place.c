@@ -2,14 +2,15 @@
 /*
  * Placement of received payload, and header prediction.
  *
- * Of a long message all segments but the first and the last say the same, but
- * for where they go: the checks that one has passed hold for the next. So a
+ * All segments of a long message but the first and the last have the same
+ * header apart from their place, so that the checks of one hold for the next. A
  * handler in rx_msg.c that has checked a segment has it placed by kw_place(),
- * through an iterator that then stays where the message goes on, and leaves with
- * kw_predict() what the next header has to be. As in TCP's receive path, a
- * segment that is just that is placed at once, through the same iterator; one
- * that differs in anything goes to its handler, which finds every error. A
- * prediction holds for one pass at most, and until another segment has come.
+ * through an iterator that stays where the message continues. With kw_predict()
+ * it leaves what the next header has to be. As in TCP's receive path, a segment
+ * with exactly that header is placed at once, through the same iterator. A
+ * segment that differs in anything goes to its handler, which finds every
+ * error. A prediction holds for one pass at most, and until another segment has
+ * come.
  */
 #include <linux/unaligned.h>
 
@@ -17,8 +18,8 @@
 #include "stream/vec.h"
 
 /*
- * What is compared of a header as two words, in the order of memory: all but
- * ULPDU_Length and TO, or MO. Of a tagged one the first has all of it.
+ * The parts of a header that are compared, as two words in memory order: all
+ * but ULPDU_Length and TO, or MO. The first word has all of a tagged one.
  */
 #define KW_PREDICT_HEAD		offsetof(struct kw_fpdu_head, ddp)
 #define KW_PREDICT_QUEUE	offsetof(struct kw_fpdu_head, ddp.untagged.qn)
@@ -88,6 +89,7 @@ bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
 
 	s->rx.next.it = it;
 	s->rx.next.vec = kw_vec_begin(len);
+	s->rx.next.vec_len = len;
 	for (good = it->run.len || kw_sg_next(s, it); good && len; len -= n) {
 		if (!c->left && !kw_cursor_next(c))
 			break;
@@ -110,7 +112,7 @@ bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
  * @mem: the region, held, whose rights to it were checked; passes to this
  * @most: bytes from the segment's first that the message may have
  *
- * Context: as kw_place(), which it goes on with.
+ * Context: as kw_place(), which this calls.
  * Return: as kw_place().
  */
 bool kw_place_tagged(struct kw_stream *s, const struct kw_segment *seg,
@@ -132,13 +134,13 @@ static u64 kw_predict_word(const u8 *p)
 }
 
 /**
- * kw_predict() - say what the next segment has to be
+ * kw_predict() - set what the next segment has to be
  * @s: stream
  * @seg: the segment that kw_place() has placed
  * @room: bytes that its message may have behind it in the same entry
  * @read: the Read that it answers, or NULL
  *
- * Markers move bytes about: with them nothing is predicted.
+ * With markers nothing is predicted: they shift what is compared.
  *
  * Context: inside s->mem_srcu, socket lock.
  */
@@ -201,7 +203,7 @@ static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
 	if (avail < span || !kw_predict_is(next, p, *placed) ||
 	    !READ_ONCE(next->it->mem->valid))
 		return 0;
-	/* One that is shorter than its header has a negative len. */
+	/* For one that is shorter than its header len is negative. */
 	if (len - 1 >= next->room - *placed)
 		return 0;
 	if (s->p.crc && !kw_predict_crc_ok(next, p, p + span - KW_MPA_CRC_LEN))
@@ -228,6 +230,16 @@ static void kw_predict_placed(struct kw_rx *rx, u32 len)
 	}
 }
 
+/* A section that has lasted long enough ends, and another begins. */
+static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
+{
+	if (next->vec && next->vec_len < KW_VEC_MAX)
+		return;
+	kw_vec_end(next->vec);
+	next->vec = kw_vec_begin(bytes);
+	next->vec_len = 0;
+}
+
 /**
  * kw_predict_take() - place the next segments, as far as they are as predicted
  * @s: stream with a prediction
@@ -235,8 +247,8 @@ static void kw_predict_placed(struct kw_rx *rx, u32 len)
  * @avail: bytes received from there
  * @fpdus: those taken are added to it
  *
- * FPDUs may be in memory that others write to. What is taken from
- * each is its length, read once, and what it must be equal to anyway.
+ * FPDUs may be in memory that changes meanwhile. Of each header only the length
+ * is used, read once. The rest must equal the prediction.
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: bytes that the FPDUs take, or 0 if one has to go to its handler.
@@ -250,15 +262,15 @@ u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	if (!c->left)
 		kw_cursor_next(c);
 	avail = min(avail, c->left);
-	if (!next->vec)
-		next->vec = kw_vec_begin(min(avail, next->room));
-	for (;;) {
+	kw_predict_vec(next, min(avail, next->room));
+	while (taken < KW_VEC_MAX) {
 		span = kw_predict_one(s, c->p + taken, avail - taken, &placed);
 		if (!span)
 			break;
 		taken += span;
 		++*fpdus;
 	}
+	next->vec_len += taken;
 	kw_predict_placed(&s->rx, placed);
 	c->p += taken;
 	c->left -= taken;
@@ -266,7 +278,7 @@ u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 }
 
 /**
- * kw_predict_end() - predict nothing any more, and let go of the region
+ * kw_predict_end() - drop the prediction, and release the region
  * @s: stream
  *
  * Context: inside s->mem_srcu, socket lock.

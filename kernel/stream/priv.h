@@ -1,18 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* A stream's states and their work, for the other parts of stream/. */
+/* A stream's states and work, for the other parts of stream/. */
 #ifndef KW_STREAM_PRIV_H
 #define KW_STREAM_PRIV_H
 
 #include "stream/ops.h"
 #include "stream/stream.h"
 
+/* Whether data flow: not after an error, and not without a connection. */
+static inline bool kw_stream_live(const struct kw_stream *s)
+{
+	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
+}
+
+/* The version of DDP and RDMAP. */
+static inline u8 kw_stream_version(const struct kw_stream *s)
+{
+	return s->p.rdmac ? KW_DDP_VERSION_RDMAC : KW_DDP_VERSION;
+}
+
+/*
+ * Places for inbound Reads. One is always kept for a Read of no length, which
+ * some RNICs send as their first message, negotiated or not.
+ */
+static inline u32 kw_irq_size(const struct kw_stream *s)
+{
+	return max(s->p.ird, 1U);
+}
+
 /* stream.c */
+struct workqueue_struct *kw_streams_wq(bool user);
 void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay);
 bool kw_first_is_timed(const struct kw_stream *s);
 void kw_first_wait(struct kw_stream *s);
 bool kw_first_tx_more(struct kw_stream *s);
+
+/* domain.c */
+void kw_domain_wait(struct kw_stream *s);
+bool kw_domain_waited(struct kw_stream *s);
 
 /* teardown.c */
 void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);

@@ -2,10 +2,10 @@
 /*
  * The receive pass: from the socket's queue to whole, checked FPDUs.
  *
- * An FPDU is left in the socket until all of it is there. Its CRC is checked
- * before a single byte is placed, so that a damaged header can not direct
- * bytes into the wrong buffer (RFC 5044: an FPDU with a bad CRC is not given
- * to DDP); the second touch, to place, finds the bytes in the cache.
+ * An FPDU stays in the socket until all of it is there. Its CRC is checked
+ * before a single byte is placed: DDP gets no FPDU with a bad CRC (RFC 5044).
+ * Otherwise a damaged header could direct bytes into the wrong buffer. When the
+ * bytes are read again, for placement, they are in the cache.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -17,11 +17,6 @@
 #include "stream/vec.h"
 #include "trace.h"
 #include "wire/check.h"
-
-static void kw_rx_count(struct kw_stream *s, enum kw_counter c, u64 n)
-{
-	kw_counter_add(s->counters, c, n);
-}
 
 static bool kw_rx_crc_ok_split(const struct kw_cursor *at, u32 len)
 {
@@ -35,8 +30,8 @@ static bool kw_rx_crc_ok_split(const struct kw_cursor *at, u32 len)
 }
 
 /*
- * The trailer: CRC32C over everything before it. The CRC field is there but
- * means nothing when neither side asked for it.
+ * The CRC32C over everything before it. The field is there but without meaning
+ * when neither side asked for CRCs.
  */
 static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 {
@@ -48,27 +43,9 @@ static bool kw_rx_crc_ok(const struct kw_cursor *at, u32 fpdu_len)
 	       kw_crc32c_auto(KW_CRC_SEED, at->p, len);
 }
 
-/* What a header says by itself is checked here, before anything is believed. */
-static __always_inline int kw_rx_header(struct kw_segment *seg, u32 ulpdu_len)
-{
-	u32 hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
-	u16 code;
-
-	if (ulpdu_len < hdr_len)
-		return KW_RX_TERM(KW_TERM_MPA_MARKER);
-	seg->len = ulpdu_len - hdr_len;
-	kw_ddp_parse(seg->raw + KW_MPA_HDR_LEN, &seg->ddp);
-	seg->op = kw_rdmap_op(seg->ddp.rsvd_ulp_ctrl);
-	seg->read_req = NULL;
-	code = kw_ddp_check_header(&seg->ddp);
-	if (!code)
-		code = kw_rdmap_check_header(&seg->ddp);
-	return code ? KW_RX_TERM(code) : 0;
-}
-
 /*
  * Cursors are variables of functions that are called only where they are
- * needed: the kernel has every variable cleared when its function begins.
+ * needed: the kernel clears every variable when its function begins.
  */
 static bool kw_rx_peek_split(const struct kw_stream *s,
 			     const struct kw_cursor *at, u8 *raw)
@@ -110,68 +87,67 @@ static bool kw_rx_markers_ok(const struct kw_stream *s,
 }
 
 /*
- * What follows is compiled twice, so that streams without markers, which are
- * the most, pay for a single question.
- */
-
-/*
  * The MPA length and the DDP header, without markers. Only the length must
  * have been received; if not all of the rest has, the FPDU is not complete.
  */
-static __always_inline bool kw_rx_peek(const struct kw_stream *s,
-				       const struct kw_cursor *at, u8 *raw,
-				       const bool marked)
+static bool kw_rx_peek(const struct kw_stream *s, const struct kw_cursor *at,
+		       u8 *raw)
 {
-	if (marked || at->left < KW_RX_RAW_LEN)
+	if (s->p.rx_markers || at->left < KW_RX_RAW_LEN)
 		return kw_rx_peek_split(s, at, raw);
 	memcpy(raw, at->p, KW_RX_RAW_LEN);
 	return true;
 }
 
-/* Give the segment to its handler, with a cursor at its payload. */
-static __always_inline int kw_rx_deliver(struct kw_stream *s,
-					 const struct kw_cursor *at,
-					 struct kw_segment *seg, u32 ulpdu_len,
-					 const bool marked)
+/* Pass the segment to its handler, with a cursor at its payload. */
+static int kw_rx_deliver(struct kw_stream *s, const struct kw_cursor *at,
+			 struct kw_segment *seg, u32 ulpdu_len)
 {
 	struct kw_cursor c = *at;
 
-	if (marked)
+	if (s->p.rx_markers)
 		kw_cursor_skip_markers(&c, kw_marker_dist(s->rx.stream_off));
 	kw_cursor_skip(&c, KW_MPA_HDR_LEN + ulpdu_len - seg->len);
 	return kw_rx_segment(s, seg, &c);
 }
 
-/* Checks of a complete FPDU, in the order of RFC 5044 section 8. */
-static __always_inline int kw_rx_check(const struct kw_stream *s,
-				       const struct kw_cursor *c, u32 span,
-				       struct kw_segment *seg,
-				       const bool marked)
+/*
+ * Checks of a complete FPDU in the order of RFC 5044 section 8, and of its DDP
+ * header by itself. Nothing of it is used before.
+ */
+static int kw_rx_check(const struct kw_stream *s, const struct kw_cursor *c,
+		       u32 span, struct kw_segment *seg, u32 ulpdu_len)
 {
-	u32 ulpdu_len = get_unaligned_be16(seg->raw);
+	u32 hdr_len = kw_ddp_hdr_len(seg->raw[KW_MPA_HDR_LEN]);
+	u16 code;
 
 	if (s->p.crc && !kw_rx_crc_ok(c, span))
 		return KW_RX_TERM(KW_TERM_MPA_CRC);
-	if (marked && !kw_rx_markers_ok(s, c, span))
+	if (s->p.rx_markers && !kw_rx_markers_ok(s, c, span))
 		return KW_RX_TERM(KW_TERM_MPA_MARKER);
-	if (ulpdu_len < KW_DDP_CTRL_LEN)
+	if (ulpdu_len < hdr_len)
 		return KW_RX_TERM(KW_TERM_MPA_MARKER);
-	return kw_rx_header(seg, ulpdu_len);
+	seg->len = ulpdu_len - hdr_len;
+	kw_ddp_parse(seg->raw + KW_MPA_HDR_LEN, &seg->ddp);
+	seg->op = kw_rdmap_op(seg->ddp.rsvd_ulp_ctrl);
+	seg->read_req = NULL;
+	code = kw_ddp_check_header(&seg->ddp, kw_stream_version(s));
+	if (!code)
+		code = kw_rdmap_check_header(&seg->ddp, kw_stream_version(s));
+	return code ? KW_RX_TERM(code) : 0;
 }
 
 /*
- * Handle the FPDU at the cursor, of which avail bytes have been received.
- * When not all of it is there, used is 0 and s->rx.need says what is; else
- * used is what it takes and the cursor moves past it. Returns as
- * kw_rx_segment().
+ * Handle the FPDU at the cursor, of which avail bytes have been received. If it
+ * is not complete, used is 0 and s->rx.need is set. Otherwise used is its
+ * length and the cursor moves past it. Returns as kw_rx_segment().
  */
-static __always_inline int kw_rx_fpdu_as(struct kw_stream *s,
-					 struct kw_cursor *c, u32 avail,
-					 u32 *used, struct kw_segment *seg,
-					 const bool marked)
+static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+		      u32 *used, struct kw_segment *seg)
 {
+	const bool marked = s->p.rx_markers;
 	u32 head_len = KW_MPA_HDR_LEN, ulpdu_len, span;
-	int rv;
+	int ret;
 
 	*used = 0;
 	/* A marker that stands between FPDUs precedes the length. */
@@ -183,7 +159,7 @@ static __always_inline int kw_rx_fpdu_as(struct kw_stream *s,
 	}
 	if (!c->left)
 		kw_cursor_next(c);
-	if (!kw_rx_peek(s, c, seg->raw, marked))
+	if (!kw_rx_peek(s, c, seg->raw))
 		return KW_RX_TERM(KW_TERM_MPA_TCP_LOST);
 	ulpdu_len = get_unaligned_be16(seg->raw);
 	span = kw_fpdu_span(s->rx.stream_off, kw_fpdu_len(ulpdu_len), marked);
@@ -192,47 +168,32 @@ static __always_inline int kw_rx_fpdu_as(struct kw_stream *s,
 		return 0;
 	}
 	*used = span;
-	rv = kw_rx_check(s, c, span, seg, marked);
-	if (rv)
-		return rv;
-	rv = kw_rx_deliver(s, c, seg, ulpdu_len, marked);
-	if (!rv) {
-		kw_cursor_skip(c, span);
-		if (marked)
-			s->rx.stream_off += span;
-	}
-	return rv;
+	s->rx.need = KW_MPA_HDR_LEN;
+	ret = kw_rx_check(s, c, span, seg, ulpdu_len);
+	if (!ret)
+		ret = kw_rx_deliver(s, c, seg, ulpdu_len);
+	if (ret)
+		return ret;
+	kw_cursor_skip(c, span);
+	if (marked)
+		s->rx.stream_off += span;
+	return 0;
 }
 
-static noinline int kw_rx_fpdu_marked(struct kw_stream *s, struct kw_cursor *c,
-				      u32 avail, u32 *used,
-				      struct kw_segment *seg)
-{
-	return kw_rx_fpdu_as(s, c, avail, used, seg, true);
-}
-
-static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
-		      u32 *used, struct kw_segment *seg)
-{
-	if (s->p.rx_markers)
-		return kw_rx_fpdu_marked(s, c, avail, used, seg);
-	return kw_rx_fpdu_as(s, c, avail, used, seg, false);
-}
-
-/* Failure reason and counter of an error in what the peer sent. */
+/* Count an error in what the peer sent; returns the reason of the failure. */
 static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
 {
 	struct kw_term t;
 
 	kw_term_set_code(&t, code);
 	if (code == KW_TERM_MPA_CRC)
-		kw_rx_count(s, KW_CNT_RX_CRC_ERRORS, 1);
+		kw_counter_add(s->counters, KW_CNT_RX_CRC_ERRORS, 1);
 	if (code == KW_TERM_MPA_MARKER)
-		kw_rx_count(s, KW_CNT_RX_MARKER_ERRORS, 1);
+		kw_counter_add(s->counters, KW_CNT_RX_MARKER_ERRORS, 1);
 	if (t.layer == KW_TERM_LAYER_LLP)
 		return KW_FAIL_FATAL;
-	kw_rx_count(s, t.layer == KW_TERM_LAYER_DDP ? KW_CNT_RX_DDP_ERRORS :
-						      KW_CNT_RX_RDMAP_ERRORS, 1);
+	kw_counter_add(s->counters, t.layer == KW_TERM_LAYER_DDP ?
+		       KW_CNT_RX_DDP_ERRORS : KW_CNT_RX_RDMAP_ERRORS, 1);
 	switch (t.type) {
 	case 0:
 		return KW_FAIL_FATAL;
@@ -243,13 +204,13 @@ static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
 	}
 }
 
-/* Remember what to tell the peer, with the headers that it needs to see. */
-static void kw_rx_error(struct kw_stream *s, int rv,
+/* Note the error for the Terminate, with the headers that it quotes. */
+static void kw_rx_error(struct kw_stream *s, int ret,
 			const struct kw_segment *seg)
 {
-	u16 code = rv & 0xffff;
+	u16 code = ret & 0xffff;
 
-	if (rv == KW_RX_STOP)
+	if (ret == KW_RX_STOP)
 		return;
 	kw_term_set(&s->tx.term, code, get_unaligned_be16(seg->raw),
 		    seg->raw + KW_MPA_HDR_LEN, seg->read_req);
@@ -257,19 +218,26 @@ static void kw_rx_error(struct kw_stream *s, int rv,
 	kw_stream_fail(s, kw_rx_count_error(s, code), true);
 }
 
-/* After an error everything that still comes is dropped, silently. */
+/* After an error everything that still comes is dropped. */
 static void kw_rx_drop(struct kw_stream *s, u32 avail)
 {
 	kw_stage_free(s);
 	if (avail) {
-		kw_rx_count(s, KW_CNT_RX_DROPPED, 1);
+		kw_counter_add(s->counters, KW_CNT_RX_DROPPED, 1);
 		tcp_read_done(s->sock->sk, avail);
 	}
 }
 
-static bool kw_rx_live(const struct kw_stream *s)
+/* Account for FPDUs that were handled; @ret is what the last of them gave. */
+static void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes, int ret,
+			  const struct kw_segment *seg)
 {
-	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
+	kw_predict_end(s);
+	if (ret)
+		kw_rx_error(s, ret, seg);
+	kw_counter_add(s->counters, KW_CNT_RX_FPDUS, fpdus);
+	kw_counter_add(s->counters, KW_CNT_RX_OCTETS, bytes);
+	trace_kw_fpdu_received(s, fpdus, bytes);
 }
 
 /*
@@ -281,34 +249,28 @@ static bool kw_rx_staged(struct kw_stream *s)
 	struct kw_segment seg = {};
 	struct kw_cursor c;
 	u32 used;
-	int rv;
+	int ret;
 
 	kw_stage_fill(s, tcp_inq(s->sock->sk), s->rx.need - s->rx.staged);
 	if (s->rx.staged < s->rx.need)
 		return false;
 	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
-	rv = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
-	kw_predict_end(s);
-	kw_rx_count(s, KW_CNT_RX_OCTETS, used);
-	kw_rx_count(s, KW_CNT_RX_FPDUS, !!used);
-	trace_kw_fpdu_received(s, !!used, used);
-	if (rv)
-		kw_rx_error(s, rv, &seg);
+	ret = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	kw_rx_handled(s, !!used, used, ret, &seg);
 	kw_stage_free(s);
-	s->rx.need = KW_MPA_HDR_LEN;
-	return !rv;
+	return !ret;
 }
 
 /*
- * The FPDU at the cursor; or as many as there are that were predicted. fpdus is
- * how many it were in all.
+ * Handle the FPDU at the cursor, or as many as were predicted. fpdus is their
+ * number.
  */
 static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 					   struct kw_cursor *c, u32 avail,
 					   u32 *used, u32 *fpdus,
 					   struct kw_segment *seg)
 {
-	int rv;
+	int ret;
 
 	if (s->rx.next.it) {
 		*used = kw_predict_take(s, c, avail, fpdus);
@@ -316,59 +278,65 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 			return 0;
 		kw_predict_end(s);
 	}
-	rv = kw_rx_fpdu(s, c, avail, used, seg);
+	ret = kw_rx_fpdu(s, c, avail, used, seg);
 	*fpdus += !!*used;
-	return rv;
+	return ret;
 }
 
-static void kw_rx_pass(struct kw_stream *s)
+/*
+ * Handle what the socket has, within the budget. Returns whether there is more
+ * to handle.
+ */
+static bool kw_rx_pass(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
-	u32 avail, done = 0, used = 0, fpdus = 0, rx_events = s->rx.rx_events;
-	bool begun = s->rx.partial;
+	u32 inq, avail, done = 0, used = 0, fpdus = 0;
+	u32 rx_events = s->rx.rx_events;
+	bool begun = s->rx.partial, later;
 	struct kw_segment seg = {};
 	struct kw_cursor c;
-	int rv = 0;
+	int ret = 0;
 
-	if (s->rx.staged && kw_rx_live(s) && !kw_rx_staged(s) && kw_rx_live(s))
-		return;
-	avail = tcp_inq(sk);
-	if (!kw_rx_live(s)) {
-		kw_rx_drop(s, avail);
-		return;
+	if (s->rx.staged && kw_stream_live(s) && !kw_rx_staged(s) && kw_stream_live(s))
+		return false;
+	inq = tcp_inq(sk);
+	if (!kw_stream_live(s)) {
+		kw_rx_drop(s, inq);
+		return false;
 	}
-	if (!avail || !kw_cursor_at_socket(&c, sk))
-		return;
+	if (!inq || !kw_cursor_at_socket(&c, sk))
+		return false;
 
-	while (done < avail) {
-		rv = kw_rx_next_fpdu(s, &c, avail - done, &used, &fpdus, &seg);
-		if (rv || !used)
+	avail = min_t(u32, inq, KW_RX_BUDGET_BYTES);
+	while (done < avail && fpdus < KW_RX_BUDGET) {
+		ret = kw_rx_next_fpdu(s, &c, avail - done, &used, &fpdus, &seg);
+		if (ret || !used)
 			break;
 		done += used;
-		s->rx.need = KW_MPA_HDR_LEN;
 	}
-	kw_predict_end(s);
-	if (rv) {
-		kw_rx_error(s, rv, &seg);
-		done = avail;
-	}
-	kw_rx_count(s, KW_CNT_RX_FPDUS, fpdus);
-	trace_kw_fpdu_received(s, fpdus, done);
+	if (ret)
+		done = inq;
+	kw_rx_handled(s, fpdus, done, ret, &seg);
 	if (done) {
-		kw_rx_count(s, KW_CNT_RX_OCTETS, done);
-		kw_ack_delay(s, !begun && done == avail && s->rx.rx_events != rx_events);
+		kw_ack_delay(s, !begun && done == inq && s->rx.rx_events != rx_events);
 		tcp_read_done(sk, done);
 	}
-	if (!rv && done < avail && kw_stage_needed(s, s->rx.need))
-		kw_stage_fill(s, avail - done, s->rx.need);
+	inq -= done;
+	later = inq && s->rx.need <= inq;
+	if (inq && !later && kw_stage_needed(s))
+		kw_stage_fill(s, inq, s->rx.need);
+	return later;
 }
 
 /**
- * kw_rx_run() - receive all that can be received
+ * kw_rx_run() - receive what can be received, within the budget
  * @s: stream
  *
+ * If there is more, s->rx.later says so, and rx_work receives it. The peer's
+ * FIN counts behind that.
+ *
  * Context: socket lock held; softirq or process. May nest in itself, because
- * transmitting can work off the socket's backlog: then the outer call goes on.
+ * transmitting can process the socket's backlog: then the outer call continues.
  */
 void kw_rx_run(struct kw_stream *s)
 {
@@ -383,12 +351,15 @@ void kw_rx_run(struct kw_stream *s)
 		s->rx.again = false;
 		idx = srcu_read_lock(s->mem_srcu);
 		s->cache.mem = NULL;
-		kw_rx_pass(s);
+		s->rx.later = kw_rx_pass(s);
 		srcu_read_unlock(s->mem_srcu, idx);
-	} while (s->rx.again);
+	} while (s->rx.again && !s->rx.later);
 	s->rx.running = false;
 
-	kw_stream_check_peer(s);
+	if (s->rx.later)
+		kw_stream_queue(s, &s->rx_work, 0);
+	else
+		kw_stream_check_peer(s);
 	s->ops->notify(s);
 	if (s->rx.kick) {
 		s->rx.kick = false;
@@ -407,10 +378,29 @@ void kw_rx_data_ready(struct sock *sk)
 	struct kw_stream *s = sk->sk_user_data;
 
 	trace_sk_data_ready(sk);
-	if (!s)
+	if (!s || s->rx.later)
 		return;
-	if (s->rx.need <= tcp_inq(sk) || s->rx.staged || !kw_rx_live(s) ||
-	    (sk->sk_shutdown & RCV_SHUTDOWN) ||
-	    kw_stage_needed(s, s->rx.need))
+	if (s->rx.need <= tcp_inq(sk) || s->rx.staged || !kw_stream_live(s) ||
+	    (sk->sk_shutdown & RCV_SHUTDOWN) || kw_stage_needed(s))
 		kw_rx_run(s);
+}
+
+/**
+ * kw_rx_work() - receive what was more than a pass may
+ * @work: kw_stream.rx_work
+ *
+ * Context: process.
+ */
+void kw_rx_work(struct work_struct *work)
+{
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, rx_work);
+	struct sock *sk = s->sock->sk;
+
+	lock_sock(sk);
+	/* The end may have come meanwhile. */
+	kw_end_check_lost(sk);
+	if (!s->rx.later)
+		kw_stream_drained(s);
+	release_sock(sk);
 }

@@ -7,14 +7,24 @@
 #include "stream/sg.h"
 
 /*
- * What handling an FPDU gives: 0, or KW_RX_TERM(code) with the enum
- * kw_term_code for the Terminate, or KW_RX_STOP if the stream has ended
- * without anything to tell.
+ * The result of handling an FPDU: 0, KW_RX_TERM(code) with the enum
+ * kw_term_code for the Terminate, or KW_RX_STOP if the stream has ended without
+ * a Terminate to send.
  */
 #define KW_RX_TERM(code)	(0x10000 | (code))
 #define KW_RX_STOP		0x20000
 
 #define KW_RX_RAW_LEN	(KW_MPA_HDR_LEN + KW_DDP_HDR_MAX)
+
+/*
+ * FPDUs, and bytes, that one pass handles. More than TCP brings at a time, but
+ * for what has waited: for a segment that was lost, or for the stream to start.
+ * The fuzzer's budget is smaller.
+ */
+#ifndef KW_RX_BUDGET
+#define KW_RX_BUDGET		1024
+#endif
+#define KW_RX_BUDGET_BYTES	(512 * 1024)
 
 /**
  * struct kw_segment - a DDP segment whose FPDU is complete and checked
@@ -34,6 +44,7 @@ struct kw_segment {
 
 void kw_rx_data_ready(struct sock *sk);
 void kw_rx_run(struct kw_stream *s);
+void kw_rx_work(struct work_struct *work);
 
 int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 		  struct kw_cursor *c);
@@ -55,7 +66,7 @@ void kw_ack_init(struct kw_stream *s);
 void kw_ack_delay(struct kw_stream *s, bool whole);
 
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want);
-bool kw_stage_needed(struct kw_stream *s, u32 need);
+bool kw_stage_needed(const struct kw_stream *s);
 void kw_stage_free(struct kw_stream *s);
 
 #endif /* KW_STREAM_RX_H */

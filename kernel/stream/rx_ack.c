@@ -2,12 +2,12 @@
 /*
  * When TCP acknowledges what has come.
  *
- * It does so at once for every second segment, or who fills a window would have
- * to wait (RFC 5681 section 4.2). Whoever has sent a short message and nothing
- * behind it waits for something else: the answer, which carries the
- * acknowledgment. Then it waits for that as it does for a single segment, but
- * at most one tick, so that the peer's probe for a lost tail (RFC 8985 section
- * 7) stays the exception where the answer takes its time.
+ * TCP acknowledges every second segment at once, or a sender that fills the
+ * window would wait (RFC 5681 section 4.2). The sender of a short message with
+ * nothing behind it waits for the answer, which carries the acknowledgment. So
+ * the acknowledgment waits for the answer, as that of a single segment does. It
+ * waits at most one tick: the peer's probe for a lost tail (RFC 8985 section 7)
+ * stays the exception when the answer takes its time.
  */
 #include <net/tcp.h>
 
@@ -30,11 +30,10 @@ void kw_ack_init(struct kw_stream *s)
  * @s: stream
  * @whole: all that has come are whole messages that were delivered
  *
- * TCP acknowledges at once what is more than it takes for the peer's MSS. After
- * a loss, and when the connection is young, it acknowledges each segment
- * whatever that is.
+ * TCP acknowledges at once more bytes than it takes for the peer's MSS. After a
+ * loss, and on a young connection, it acknowledges each segment regardless.
  *
- * Context: socket lock; before what has been received is given back to TCP.
+ * Context: socket lock; before what has been received is released to TCP.
  */
 void kw_ack_delay(struct kw_stream *s, bool whole)
 {
@@ -44,7 +43,7 @@ void kw_ack_delay(struct kw_stream *s, bool whole)
 
 	if (!s->p.set.ack_segments)
 		return;
-	/* TCP finds out for itself, too, now and then. */
+	/* TCP measures it now and then, too. */
 	if (*mss != s->rx.ack_mss)
 		s->rx.peer_mss = *mss;
 	most = min_t(u32, s->p.set.ack_segments * s->rx.peer_mss, U16_MAX);

@@ -10,12 +10,6 @@
 #include "stream/priv.h"
 #include "stream/rx.h"
 
-/* The consumer has something to look at: see kw_ack_delay(). */
-static void kw_rx_tell(struct kw_stream *s)
-{
-	s->rx.rx_events++;
-}
-
 static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 		       struct kw_cursor *c)
 {
@@ -32,12 +26,11 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	if (!kw_place_tagged(s, seg, c, mem, U32_MAX))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	kw_predict(s, seg, rx->sink.length - seg->len, NULL);
-	if (seg->ddp.last)
-		kw_rx_tell(s);
+	rx->rx_events += seg->ddp.last;
 	return 0;
 }
 
-/* A whole Read Request: to be answered when its turn comes. */
+/* A whole Read Request: it is queued until its response can be sent. */
 static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 {
 	struct kw_read_req req;
@@ -49,12 +42,14 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 	seg->read_req = s->rx.req;
 	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
+		if (!s->p.ird)
+			return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
 		code = kw_check_read(s, req.src_stag, req.src_to, req.size);
 		if (code)
 			return KW_RX_TERM(code);
 	}
 	s->rx.read_msn++;
-	s->irq[(s->irq_head + s->irq_len++) % s->p.ird] = req;
+	s->irq[(s->irq_head + s->irq_len++) % kw_irq_size(s)] = req;
 	s->rx.kick = true;
 	return 0;
 }
@@ -64,12 +59,12 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 {
 	u16 code;
 
-	/* Behind our FIN no answer can follow. */
+	/* No response can follow a FIN that is sent. */
 	if (s->fin_sent)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	if (seg->ddp.msn != s->rx.read_msn)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	if (s->irq_len == s->p.ird)
+	if (s->irq_len == kw_irq_size(s))
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
 	code = kw_ddp_take_short(&s->rx.req_got, &seg->ddp, seg->len,
 				 KW_READ_REQ_LEN);
@@ -88,7 +83,7 @@ static int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
 	return KW_RX_TERM(code);
 }
 
-/* Does a segment go on with the answer to the oldest Read? */
+/* Does a segment continue the response to the oldest Read? */
 static u16 kw_rx_read_resp_check(const struct kw_segment *seg,
 				 const struct kw_orq_entry *e)
 {
@@ -125,25 +120,22 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 			   struct kw_cursor *c)
 {
 	struct kw_orq_entry *e = &s->orq[s->orq_head];
-	int rv;
+	int ret = 0;
 
 	if (!s->orq_len)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	if (seg->len) {
-		rv = kw_rx_read_resp_place(s, seg, c, e);
-		if (rv)
-			return rv;
-	}
-	if (!seg->ddp.last)
-		return 0;
-	/* RFC 5040 section 5.2.2: the last segment ends what was asked for. */
+	if (seg->len)
+		ret = kw_rx_read_resp_place(s, seg, c, e);
+	if (ret || !seg->ddp.last)
+		return ret;
+	/* RFC 5040 section 5.2.2: the last segment ends what was requested. */
 	if (e->done != e->sink.length)
 		return kw_rx_read_fail(s, e, IB_WC_BAD_RESP_ERR,
 				       KW_TERM_DDP_TAGGED_BOUNDS);
 
 	s->orq_head = (s->orq_head + 1) % s->p.ord;
 	s->orq_len--;
-	/* For a WQE that waited for this, or for the end. */
+	/* For a WQE that waited for this, or for the teardown. */
 	if (s->tx.held || s->state != KW_STREAM_OPEN)
 		s->rx.kick = true;
 	if (e->inv) {
@@ -154,32 +146,21 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 		s->ops->wqe_done(s, e->sq_index, IB_WC_SUCCESS);
 		s->ops->retire(s);
 	}
-	if (!e->unsignaled)
-		kw_rx_tell(s);
+	s->rx.rx_events += !e->unsignaled;
 	return 0;
-}
-
-static bool kw_op_invalidates(u8 op)
-{
-	return op == KW_RDMAP_SEND_INV || op == KW_RDMAP_SEND_SE_INV;
-}
-
-static bool kw_op_solicits(u8 op)
-{
-	return op == KW_RDMAP_SEND_SE || op == KW_RDMAP_SEND_SE_INV;
 }
 
 /* A Send's first segment takes the next receive queue entry. */
 static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 {
-	int rv;
+	int ret;
 
 	if (seg->ddp.msn != s->rx.send_msn)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	rv = s->ops->next_recv(s, &s->rx.recv);
-	if (!rv)
+	ret = s->ops->next_recv(s, &s->rx.recv);
+	if (!ret)
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
-	if (rv < 0)
+	if (ret < 0)
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
 	s->rx.recv_open = true;
 	s->rx.recv_op = seg->op;
@@ -198,36 +179,29 @@ static int kw_rx_send_fail(struct kw_stream *s, u16 status, u16 code)
 	return KW_RX_TERM(code);
 }
 
-/* RFC 5040 sections 5.3 and 7.2: why the peer may not invalidate an STag. */
-static u16 kw_rx_invalidate(struct kw_stream *s, u32 stag)
-{
-	switch (s->ops->invalidate(s, stag, true)) {
-	case 0:
-		return 0;
-	case -ENOENT:
-		return KW_TERM_RDMAP_INV_STAG;
-	default:
-		return KW_TERM_RDMAP_PROT_CANT_INV;
-	}
-}
-
 static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 {
-	bool inv = kw_op_invalidates(seg->op);
-	u16 code;
+	bool inv = seg->op == KW_RDMAP_SEND_INV ||
+		   seg->op == KW_RDMAP_SEND_SE_INV;
+	bool solicited = seg->op == KW_RDMAP_SEND_SE ||
+			 seg->op == KW_RDMAP_SEND_SE_INV;
+	int ret = 0;
 
-	/* RFC 5040 section 5.1: invalidation comes before delivery. */
+	/* RFC 5040 section 5.3: invalidation comes before delivery. */
 	if (inv) {
-		code = kw_rx_invalidate(s, seg->ddp.ulp_dword);
-		if (code)
-			return kw_rx_send_fail(s, IB_WC_WR_FLUSH_ERR, code);
+		ret = s->ops->invalidate(s, seg->ddp.ulp_dword, true);
 		s->cache.mem = NULL;
 	}
+	/* Sections 5.3 and 7.2: why the peer may not invalidate it. */
+	if (ret)
+		return kw_rx_send_fail(s, IB_WC_WR_FLUSH_ERR, ret == -ENOENT ?
+				       KW_TERM_RDMAP_INV_STAG :
+				       KW_TERM_RDMAP_PROT_CANT_INV);
 	s->rx.recv_open = false;
 	s->rx.send_msn++;
-	kw_rx_tell(s);
+	s->rx.rx_events++;
 	s->ops->recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
-			 seg->ddp.mo + seg->len, kw_op_solicits(seg->op), inv,
+			 seg->ddp.mo + seg->len, solicited, inv,
 			 seg->ddp.ulp_dword);
 	return 0;
 }
@@ -235,7 +209,7 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 /* The zero-length Send that starts the peer-to-peer model is not delivered. */
 static bool kw_rx_rtr_send(struct kw_stream *s, const struct kw_segment *seg)
 {
-	return s->p.rtr == KW_RTR_SEND && !s->p.initiator && !s->rx.started &&
+	return s->p.rtr_await & BIT(KW_RTR_SEND) && !s->rx.started &&
 	       seg->op == KW_RDMAP_SEND && !seg->len && seg->ddp.last &&
 	       seg->ddp.msn == s->rx.send_msn;
 }
@@ -254,7 +228,7 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
 	rx->recv_mo = seg->ddp.mo + seg->len;
-	/* More is predicted of what has come in order so far. */
+	/* A prediction needs that all bytes so far have come in order. */
 	if (got->nr == 1 && !got->range[0].from &&
 	    got->range[0].to == rx->recv_mo)
 		room = min(it->sge->length - it->off, U32_MAX - rx->recv_mo);
@@ -266,34 +240,32 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		      struct kw_cursor *c)
 {
 	u16 code;
-	int rv;
+	int ret;
 
 	if (kw_rx_rtr_send(s, seg)) {
 		s->rx.send_msn++;
 		return 0;
 	}
 	if (!s->rx.recv_open) {
-		rv = kw_rx_send_open(s, seg);
-		if (rv)
-			return rv;
+		ret = kw_rx_send_open(s, seg);
+		if (ret)
+			return ret;
 	} else if (seg->ddp.msn != s->rx.send_msn) {
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
 	} else if (seg->op != s->rx.recv_op) {
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	}
-	/* A message has at most 2^32-1 bytes, whatever the buffers would hold. */
+	/* A message has at most 2^32-1 bytes, whatever the buffers hold. */
 	code = kw_ddp_take(&s->rx.recv_got, &seg->ddp, seg->len,
 			   min_t(u64, s->rx.recv.len, U32_MAX));
 	if (code == KW_TERM_DDP_UNTAGGED_TOO_LONG)
 		return kw_rx_send_fail(s, IB_WC_LOC_LEN_ERR, code);
 	if (code)
 		return KW_RX_TERM(code);
-	if (seg->len) {
-		rv = kw_rx_send_place(s, seg, c);
-		if (rv)
-			return rv;
-	}
-	return seg->ddp.last ? kw_rx_send_last(s, seg) : 0;
+	ret = seg->len ? kw_rx_send_place(s, seg, c) : 0;
+	if (ret || !seg->ddp.last)
+		return ret;
+	return kw_rx_send_last(s, seg);
 }
 
 typedef int (*kw_rx_handler)(struct kw_stream *s, struct kw_segment *seg,
@@ -323,17 +295,17 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 		  struct kw_cursor *c)
 {
 	kw_rx_handler handler = kw_rx_handlers[seg->op];
-	int rv;
+	int ret;
 
 	if (!handler)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	rv = handler(s, seg, c);
+	ret = handler(s, seg, c);
 	s->rx.partial = !seg->ddp.last;
 	if (!s->rx.started) {
-		/* The initiator speaks first: from now on this side may. */
+		/* The initiator has sent: from now on this side may. */
 		s->rx.started = true;
 		s->tx.await_first = false;
 		s->rx.kick = true;
 	}
-	return rv;
+	return ret;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Staging: an FPDU may be larger than what the socket's receive buffer can
- * hold, and a window that is closed because an incomplete FPDU fills it would
- * never open again. Such an FPDU is moved to pages of our own as it comes.
+ * Staging. An FPDU may be larger than the socket's receive buffer, and a window
+ * that an incomplete FPDU fills would never open again. Such an FPDU is moved
+ * to pages of the stream's as it comes.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -10,9 +10,9 @@
 #include "stream/charge.h"
 #include "stream/rx.h"
 
-#define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT)
+#define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN)
 
-/* Length, the longest ULPDU, pad and CRC; and a marker in each 508 of these. */
+/* Length, the longest ULPDU, pad and CRC; and a marker in each 508 bytes. */
 #define KW_STAGE_FPDU	(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN)
 #define KW_STAGE_MARKERS						\
 	DIV_ROUND_UP(KW_STAGE_FPDU, KW_MARKER_INTERVAL - KW_MARKER_LEN)
@@ -21,20 +21,20 @@
 
 /**
  * kw_stage_needed() - whether an incomplete FPDU has to leave the socket
- * @s: stream
- * @need: bytes of the FPDU
+ * @s: stream that waits for s->rx.need bytes of the FPDU
  *
  * Context: socket lock held.
  * Return: true if waiting for the rest might close the window.
  */
-bool kw_stage_needed(struct kw_stream *s, u32 need)
+bool kw_stage_needed(const struct kw_stream *s)
 {
-	struct sock *sk = s->sock->sk;
+	const struct sock *sk = s->sock->sk;
 	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
+	u32 need = s->rx.need;
 
 	/*
-	 * With no more than a marker and the length, the FPDU's own is not known.
-	 * Half of the buffer is for overhead (tcp_adv_win_scale).
+	 * With no more than a marker and the length, the FPDU's own is not
+	 * known. Half of the buffer is for overhead (tcp_adv_win_scale).
 	 */
 	return need > KW_MARKER_LEN + KW_MPA_HDR_LEN &&
 	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2);
@@ -47,20 +47,24 @@ bool kw_stage_needed(struct kw_stream *s, u32 need)
  * @want: bytes that the stage still wants
  *
  * Context: socket lock held.
- * Return: bytes moved: fewer than asked for without memory, in which case
- * the next arrival tries again.
+ * Return: bytes moved; fewer than @want without memory: the next arrival tries
+ * again.
  */
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 {
 	struct sock *sk = s->sock->sk;
+	struct mem_cgroup *memcg = kw_sk_memcg(sk), *before;
 	u32 n = min(avail, want), moved = 0;
-	struct mem_cgroup *before;
+	gfp_t gfp = KW_STAGE_GFP;
 	struct kw_cursor c;
 
-	before = set_active_memcg(kw_sk_memcg(sk));
+	/* Without one this would be charged to the current task. */
+	if (memcg)
+		gfp |= __GFP_ACCOUNT;
+	before = set_active_memcg(memcg);
 	if (!s->rx.stage)
 		s->rx.stage = kcalloc(KW_STAGE_PAGES, sizeof(*s->rx.stage),
-				      KW_STAGE_GFP);
+				      gfp);
 	if (!s->rx.stage || !kw_cursor_at_socket(&c, sk))
 		n = 0;
 
@@ -70,7 +74,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 		u32 len = min_t(u32, n - moved, PAGE_SIZE - off);
 
 		if (!s->rx.stage[idx])
-			s->rx.stage[idx] = alloc_page(KW_STAGE_GFP);
+			s->rx.stage[idx] = alloc_page(gfp);
 		if (!s->rx.stage[idx] ||
 		    !kw_cursor_copy(&c, page_address(s->rx.stage[idx]) + off,
 				    len))
@@ -85,7 +89,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 }
 
 /**
- * kw_stage_free() - give up what is staged
+ * kw_stage_free() - free what is staged
  * @s: stream
  *
  * Context: socket lock held, or the stream has no socket any more.

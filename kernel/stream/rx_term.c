@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The peer's Terminate (RFC 5040 sections 4.8 and 7): put together, read, and
- * traced to the work request that it is about.
+ * The peer's Terminate (RFC 5040 sections 4.8 and 7): reassembled, parsed, and
+ * matched to the work request that it is about.
  */
 #include <rdma/ib_verbs.h>
 
@@ -24,7 +24,7 @@ static const struct kw_orq_entry *kw_term_read(const struct kw_stream *s,
 
 /*
  * Is this the header of a segment of the message that is being sent? Those
- * before it are complete: nothing says any more which they were.
+ * before it are complete, and cannot be identified any more.
  */
 static bool kw_term_is_current(const struct kw_stream *s,
 			       const struct kw_ddp_hdr *h)
@@ -41,7 +41,7 @@ static bool kw_term_is_current(const struct kw_stream *s,
 	       h->qn == KW_QN_SEND && h->msn == s->tx.send_msn;
 }
 
-/* What the work request at fault completes with. */
+/* The completion status of the work request at fault. */
 static u16 kw_term_status(u16 code)
 {
 	struct kw_term t;
@@ -77,7 +77,7 @@ static void kw_term_blame(struct kw_stream *s, const struct kw_term *t,
 	}
 }
 
-/* Keep a segment's part of the message; of what is longer than any, the start. */
+/* Keep a segment's part of the message, up to the length of the longest. */
 static bool kw_term_take(struct kw_stream *s, const struct kw_segment *seg,
 			 struct kw_cursor *c)
 {
@@ -111,8 +111,8 @@ static void kw_term_read_out(struct kw_stream *s, u64 len)
  * @seg: the segment
  * @c: cursor at its payload; moved
  *
- * A Terminate that breaks a rule itself ends the stream as any does: to answer
- * it with another would be of no use to anybody.
+ * A Terminate that itself breaks a rule ends the stream as any does. It is not
+ * answered with another.
  *
  * Context: inside s->mem_srcu, socket lock held.
  * Return: 0 if more of it has to come, else KW_RX_STOP.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Finding and holding regions, who may do what with them, and walking over their
- * bytes.
+ * Finding and holding regions, checking access rights, and walking over the
+ * bytes of regions.
  */
 #include <rdma/ib_verbs.h>
 
@@ -22,7 +22,7 @@ struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag)
 	return s->cache.mem;
 }
 
-/* The region of an entry, all of which may be used that way; or NULL. */
+/* Hold the region of an entry, if all of the entry has the access rights. */
 static __always_inline struct kw_mem *
 kw_sg_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
 {
@@ -70,8 +70,8 @@ int kw_sg_check(struct kw_stream *s, const struct kiwarp_sge *sge, u32 num_sge,
  * @s: stream
  * @sge: the sink
  *
- * Only fast registrations can be invalidated, and to find that out when the
- * answer is there would be too late.
+ * Only fast registrations can be invalidated. That is checked before the Read
+ * is sent: when the response is there it is too late.
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or -EACCES.
@@ -79,16 +79,14 @@ int kw_sg_check(struct kw_stream *s, const struct kiwarp_sge *sge, u32 num_sge,
 int kw_sg_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge)
 {
 	struct kw_mem *mem = kw_sg_hold(s, sge->lkey);
-	bool good;
+	bool good = mem && mem->fast && mem->pd == s->pd;
 
-	if (!mem)
-		return -EACCES;
-	good = mem->fast && mem->pd == s->pd;
-	kw_mem_put(mem);
+	if (mem)
+		kw_mem_put(mem);
 	return good ? 0 : -EACCES;
 }
 
-/* Codes of the same check differ between DDP (tagged) and RDMAP (Read Request). */
+/* DDP (tagged) and RDMAP (Read Request) have different codes for a check. */
 struct kw_mem_errors {
 	u16 inv_stag;
 	u16 assoc;
@@ -103,14 +101,6 @@ static const struct kw_mem_errors kw_tagged_errors = {
 	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
 };
 
-/* The place was chosen locally: a wrap is reported as a bounds error. */
-static const struct kw_mem_errors kw_sink_errors = {
-	.inv_stag = KW_TERM_DDP_TAGGED_INV_STAG,
-	.assoc = KW_TERM_DDP_TAGGED_STAG_NOT_ASSOC,
-	.wrap = KW_TERM_DDP_TAGGED_BOUNDS,
-	.bounds = KW_TERM_DDP_TAGGED_BOUNDS,
-};
-
 static const struct kw_mem_errors kw_read_errors = {
 	.inv_stag = KW_TERM_RDMAP_INV_STAG,
 	.assoc = KW_TERM_RDMAP_STAG_NOT_ASSOC,
@@ -119,13 +109,14 @@ static const struct kw_mem_errors kw_read_errors = {
 };
 
 /*
- * May these bytes be touched? If so, their region is held. A range that wraps is
- * also out of bounds: it is looked for first, or its error could never be told
- * (RFC 5041 section 7.1).
+ * May these bytes be accessed? If so, their region is held. A range that wraps
+ * is also out of bounds, so wrapping is checked first (RFC 5041 section 7.1).
+ * The peer needs the right of the queue pair, too.
  */
 static u16 kw_check(struct kw_stream *s, u32 stag, u64 to, u32 len, u32 access,
 		    const struct kw_mem_errors *err, struct kw_mem **held)
 {
+	const u32 allowed = READ_ONCE(s->access) | IB_ACCESS_LOCAL_WRITE;
 	struct kw_mem *mem = kw_sg_hold(s, stag);
 	u16 code = 0;
 
@@ -137,26 +128,13 @@ static u16 kw_check(struct kw_stream *s, u32 stag, u64 to, u32 len, u32 access,
 		code = err->wrap;
 	else if (!kw_mem_covers(mem, to, len))
 		code = err->bounds;
-	else if (!(mem->access & access))
+	else if (!(mem->access & allowed & access))
 		code = KW_TERM_RDMAP_ACCESS;
 	if (code)
 		kw_mem_put(mem);
 	else
 		*held = mem;
 	return code;
-}
-
-/* The peer needs the right of the queue pair, too. */
-static u16 kw_check_remote(struct kw_stream *s, u32 stag, u64 to, u32 len,
-			   u32 access, const struct kw_mem_errors *err,
-			   struct kw_mem **held)
-{
-	u16 code = kw_check(s, stag, to, len, access, err, held);
-
-	if (code || READ_ONCE(s->access) & access)
-		return code;
-	kw_mem_put(*held);
-	return KW_TERM_RDMAP_ACCESS;
 }
 
 /**
@@ -173,8 +151,8 @@ static u16 kw_check_remote(struct kw_stream *s, u32 stag, u64 to, u32 len,
 u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
 		   struct kw_mem **mem)
 {
-	return kw_check_remote(s, stag, to, len, IB_ACCESS_REMOTE_WRITE,
-			       &kw_tagged_errors, mem);
+	return kw_check(s, stag, to, len, IB_ACCESS_REMOTE_WRITE,
+			&kw_tagged_errors, mem);
 }
 
 /**
@@ -190,8 +168,8 @@ u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
 u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 {
 	struct kw_mem *mem;
-	u16 code = kw_check_remote(s, stag, to, len, IB_ACCESS_REMOTE_READ,
-				   &kw_read_errors, &mem);
+	u16 code = kw_check(s, stag, to, len, IB_ACCESS_REMOTE_READ,
+			    &kw_read_errors, &mem);
 
 	if (!code)
 		kw_mem_put(mem);
@@ -206,8 +184,9 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
  * @len: bytes, at least 1
  * @mem: result: if it may, the region, for the caller to kw_mem_put()
  *
- * Local rights are asked for: it is not the peer who chose the place. They were
- * asked for when the Read was sent too, but a region can go away at any time.
+ * Local rights are checked: the peer did not choose the place. They were
+ * checked when the Read was sent, but a region can go away at any time. The
+ * caller makes sure that the range does not wrap.
  *
  * Context: inside s->mem_srcu, socket lock.
  * Return: 0, or the enum kw_term_code to answer with.
@@ -216,7 +195,7 @@ u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
 		  u32 len, struct kw_mem **mem)
 {
 	return kw_check(s, sge->lkey, sge->addr + off, len,
-			IB_ACCESS_LOCAL_WRITE, &kw_sink_errors, mem);
+			IB_ACCESS_LOCAL_WRITE, &kw_tagged_errors, mem);
 }
 
 /* Go on to the next entry that has bytes, and hold its region. */

@@ -97,7 +97,7 @@ static __always_inline void kw_sg_advance(struct kw_sg_iter *it, u32 len)
 }
 
 /**
- * kw_sg_release() - let go of the region
+ * kw_sg_release() - release the region
  * @it: iterator; its position stays
  */
 static __always_inline void kw_sg_release(struct kw_sg_iter *it)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The state of a stream's data path: members of struct kw_stream, and nobody's
- * business outside of stream/. Included by stream.h alone.
+ * The state of a stream's data path: members of struct kw_stream that only
+ * stream/ uses. Included by stream.h alone.
  */
 #ifndef KW_STREAM_STATE_H
 #define KW_STREAM_STATE_H
@@ -53,13 +53,14 @@ struct kw_orq_entry {
 /**
  * struct kw_rx_next - the segment that is expected next: see stream/place.c
  * @it: where its payload goes; the region is held. NULL: nothing is expected
- * @room: bytes from there that may be written to without further question
+ * @room: bytes from there that may be written to without further checks
  * @hdr_len: bytes of its DDP header
  * @at: its TO or MO
  * @head: the first bytes of its DDP header, in the order of memory
  * @queue: its queue number and MSN, likewise; not used with @tagged
  * @tagged: it is tagged
  * @vec: vector registers may be used: see stream/vec.h
+ * @vec_len: bytes placed since they may
  * @read: the Read that it answers, or NULL
  */
 struct kw_rx_next {
@@ -71,6 +72,7 @@ struct kw_rx_next {
 	u64 queue;
 	bool tagged;
 	bool vec;
+	u32 vec_len;
 	struct kw_orq_entry *read;
 };
 
@@ -88,14 +90,14 @@ struct kw_mem_cache {
  * struct kw_rx - receive state; socket lock
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
- * @rx_events: messages and Writes delivered to the consumer:
- *	how much, modulo 2^32
+ * @later: the budget is used up: rx_work continues, and nothing else before
+ * @rx_events: messages and Writes delivered to the consumer, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
  * @need: bytes that the next FPDU needs in the socket before a pass is of use
  * @partial: the last segment received was not the last of its message
- * @peer_mss: what TCP took for the peer's MSS; see kw_ack_delay()
- * @ack_mss: what it is to take for it
+ * @peer_mss: TCP's estimate of the peer's MSS; see kw_ack_delay()
+ * @ack_mss: the value that replaces it
  * @stream_off: offset in the stream of the next FPDU; see wire/fpdu.h
  * @send_msn: next MSN expected on queue 0
  * @read_msn: next MSN expected on queue 1
@@ -118,6 +120,7 @@ struct kw_mem_cache {
 struct kw_rx {
 	bool running;
 	bool again;
+	bool later;
 	bool kick;
 	bool started;
 	bool partial;
@@ -172,6 +175,7 @@ enum kw_tx_kind {
 	KW_MSG_READ_RESP,
 	KW_MSG_RTR,
 	KW_MSG_TERM,
+	KW_MSG_LOCAL,		/* a WQE that sends nothing */
 };
 
 #define KW_TX_OWNED	0x1
@@ -179,9 +183,10 @@ enum kw_tx_kind {
 
 /**
  * struct kw_tx - transmit state; socket lock
- * @token: KW_TX_*: who sets OWNED transmits, everybody else sets WANTED
+ * @token: KW_TX_*: the context that sets OWNED transmits, others set WANTED
+ * @budget: what the pass may still do: see KW_TX_BUDGET
  * @work: transmits when the owner of the token can not
- * @frag: block that FPDUs are built in, while there are any to send
+ * @frag: transmit buffer, while there are FPDUs to send
  * @out: bytes of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment
@@ -197,13 +202,15 @@ enum kw_tx_kind {
  * @responded: the last message was a Read Response: the send queue's turn
  * @rtr_pending: the RTR FPDU has not been framed
  * @term_pending: @term has not been framed
- * @await_first: responder: nothing may be sent before the first FPDU is received
+ * @await_first: responder: nothing may be sent before the first FPDU is
+ *	received
  * @send_msn: next MSN on queue 0
  * @read_msn: next MSN on queue 1
  * @term: the Terminate to send
  */
 struct kw_tx {
 	atomic_t token;
+	u32 budget;
 	struct delayed_work work;
 	struct page_frag frag;
 	u32 out;

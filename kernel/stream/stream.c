@@ -14,9 +14,11 @@
 #include "stream/zcopy.h"
 
 static struct workqueue_struct *kw_stream_wq;
+/* For kw_domain.work of processes, which may have to wait for them. */
+static struct workqueue_struct *kw_ends_wq;
 
 /**
- * kw_streams_init() - what all streams share
+ * kw_streams_init() - allocate what all streams share
  *
  * Context: module load.
  * Return: 0 or -ENOMEM.
@@ -24,10 +26,18 @@ static struct workqueue_struct *kw_stream_wq;
 int kw_streams_init(void)
 {
 	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
-	kw_stream_wq = alloc_workqueue("kiwarp", WQ_UNBOUND | WQ_MEM_RECLAIM |
-				       WQ_HIGHPRI, 0);
+	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_HIGHPRI;
+
+	kw_stream_wq = alloc_workqueue("kiwarp", flags, 0);
+	if (!kw_stream_wq)
+		return -ENOMEM;
+	kw_ends_wq = alloc_workqueue("kiwarp_ends", flags, WQ_MAX_ACTIVE);
+	if (!kw_ends_wq) {
+		destroy_workqueue(kw_stream_wq);
+		return -ENOMEM;
+	}
 	kw_vec_init();
-	return kw_stream_wq ? 0 : -ENOMEM;
+	return 0;
 }
 
 /**
@@ -38,14 +48,50 @@ int kw_streams_init(void)
 void kw_streams_exit(void)
 {
 	kw_zc_exit();
+	destroy_workqueue(kw_ends_wq);
 	destroy_workqueue(kw_stream_wq);
 	kw_tx_pool_exit();
 }
 
 /**
+ * kw_streams_wq() - the queue of a domain's work
+ * @user: the domain is a process's
+ *
+ * Return: the queue.
+ */
+struct workqueue_struct *kw_streams_wq(bool user)
+{
+	return user ? kw_ends_wq : kw_stream_wq;
+}
+
+/**
+ * kw_streams_queue() - run work in process context, on the streams' queue
+ * @work: the work
+ * @delay: jiffies
+ *
+ * Context: any. Work that is already waiting is moved to the new time.
+ */
+void kw_streams_queue(struct delayed_work *work, unsigned long delay)
+{
+	mod_delayed_work(kw_stream_wq, work, delay);
+}
+
+/**
+ * kw_streams_run() - run a queue pair's work in process context, on that queue
+ * @work: the work
+ *
+ * Context: any.
+ * Return: false if it was waiting already.
+ */
+bool kw_streams_run(struct work_struct *work)
+{
+	return queue_work(kw_stream_wq, work);
+}
+
+/**
  * kw_stream_queue() - run a stream's work in process context
  * @s: stream
- * @work: its tx.work or end_work
+ * @work: its tx.work, rx_work or end_work
  * @delay: jiffies
  *
  * Context: any. Work that is already waiting is moved to the new time.
@@ -53,25 +99,27 @@ void kw_streams_exit(void)
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay)
 {
-	mod_delayed_work(kw_stream_wq, work, delay);
+	kw_streams_queue(work, delay);
 }
 
 /**
  * kw_stream_init() - prepare a stream that has no connection
  * @s: stream
  * @ops: the queue pair's
- * @mem_srcu: domain that keeps regions alive during a pass
+ * @domain: that of the queue pair's owner
  * @counters: the device's
  */
 void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
-		    struct srcu_struct *mem_srcu,
+		    struct kw_domain *domain,
 		    struct kw_counters __percpu *counters)
 {
 	memset(s, 0, sizeof(*s));
 	s->ops = ops;
-	s->mem_srcu = mem_srcu;
+	s->domain = domain;
+	s->mem_srcu = &domain->srcu;
 	s->counters = counters;
 	INIT_DELAYED_WORK(&s->end_work, kw_end_work);
+	INIT_DELAYED_WORK(&s->rx_work, kw_rx_work);
 	INIT_DELAYED_WORK(&s->tx.work, kw_tx_work);
 }
 
@@ -85,18 +133,6 @@ void kw_stream_free_queues(struct kw_stream *s)
 	kvfree(s->irq);
 	s->orq = NULL;
 	s->irq = NULL;
-}
-
-static int kw_stream_alloc_queues(struct kw_stream *s)
-{
-	s->orq = kvcalloc(max(s->p.ord, 1U), sizeof(*s->orq),
-			  GFP_KERNEL_ACCOUNT);
-	s->irq = kvcalloc(max(s->p.ird, 1U), sizeof(*s->irq),
-			  GFP_KERNEL_ACCOUNT);
-	if (s->orq && s->irq)
-		return 0;
-	kw_stream_free_queues(s);
-	return -ENOMEM;
 }
 
 static void kw_stream_attach(struct kw_stream *s)
@@ -122,59 +158,62 @@ static void kw_stream_attach(struct kw_stream *s)
 }
 
 /*
- * siw looks for an RTR only after its reply has left, and does not see one
- * that came before; its consumer then waits for data that may never come. A
- * zero-length Write changes nothing, so a second one does no harm.
+ * siw looks for an RTR only after its reply has left, and does not see one that
+ * came before. Its consumer then waits for data that may never come. A second
+ * zero-length Write does no harm: it changes nothing.
  */
 #define KW_RTR_REPEAT	(HZ / 20)
 
-/* A zero-length Write alone can be sent again: it uses up nothing. */
+/* Only a zero-length Write can be sent again: it uses no MSN and no buffer. */
 static bool kw_first_repeats(const struct kw_stream *s)
 {
 	return s->p.initiator && s->p.rtr == KW_RTR_WRITE;
 }
 
 /*
- * How long to wait for the peer's first FPDU. RFC 5044 section 7.1.2: the
- * responder sends nothing before it. Peers without the peer-to-peer model (siw,
- * revision 1) have consumers that let the responder speak first all the same;
- * they are long in FPDU mode when the grace time has passed, and would wait for
- * ever.
+ * How long to wait for the peer's first FPDU: the responder sends nothing
+ * before it (RFC 5044 section 7.1.2). Peers without the peer-to-peer model
+ * (siw, revision 1) have consumers that let the responder send first all the
+ * same. They are in FPDU mode long before the time is over, and would wait for
+ * ever. A ready-to-receive message comes when the peer can receive, which takes
+ * any time if its hardware is busy. What is sent before that ends the
+ * connection.
  */
 static void kw_first_await(struct kw_stream *s)
 {
 	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
-	if (s->tx.await_first)
+	if (s->tx.await_first && !s->p.rtr_await)
 		wait = msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	if (!wait)
 		return;
 	kw_stream_queue(s, &s->end_work, wait);
-	/* The owner may have asked for the end meanwhile, which is not to wait. */
+	/* The queue pair may have aborted meanwhile: that does not wait. */
 	if (READ_ONCE(s->abort))
 		kw_stream_queue(s, &s->end_work, 0);
 }
 
 /**
- * kw_first_is_timed() - whether leave to send comes with time, during teardown
- * @s: stream
+ * kw_first_is_timed() - whether the wait for the first FPDU ends by time
+ * @s: stream in teardown
  *
  * Context: socket lock held.
- * Return: true if it comes at s->first_fpdu_deadline, unless the peer's first FPDU comes
- * before.
+ * Return: true if it ends at s->first_fpdu_deadline, unless the peer's first
+ * FPDU comes before.
  */
 bool kw_first_is_timed(const struct kw_stream *s)
 {
 	return s->state == KW_STREAM_CLOSING && s->tx.await_first &&
-	       s->p.set.first_fpdu_timeout_ms && !s->peer_fin;
+	       s->p.set.first_fpdu_timeout_ms && !s->p.rtr_await &&
+	       !s->peer_fin;
 }
 
 /**
  * kw_first_wait() - end the wait for the peer's first FPDU, if its time is over
  * @s: stream; the time is that of its end_work
  *
- * A responder waits no longer for leave to send, an initiator repeats an RTR
- * that may have been missed.
+ * A responder may send from then on. An initiator repeats an RTR that may have
+ * been missed.
  *
  * Context: process, socket lock held.
  */
@@ -186,14 +225,15 @@ void kw_first_wait(struct kw_stream *s)
 
 	if (!over || s->rx.started || s->abort)
 		return;
-	s->tx.await_first = false;
+	if (!s->p.rtr_await)
+		s->tx.await_first = false;
 	if (kw_first_repeats(s))
 		s->tx.rtr_pending = true;
 	kw_stream_kick(s, KW_KICK_LOCKED);
 }
 
 /**
- * kw_first_tx_more() - whether anything is to be sent, be it only after the wait
+ * kw_first_tx_more() - whether anything is to be sent, now or after the wait
  * @s: stream
  *
  * Context: process, socket lock held.
@@ -201,15 +241,12 @@ void kw_first_wait(struct kw_stream *s)
  */
 bool kw_first_tx_more(struct kw_stream *s)
 {
-	bool await_first = s->tx.await_first;
 	bool more;
 	int idx;
 
 	s->cache.mem = NULL;
 	idx = srcu_read_lock(s->mem_srcu);
-	s->tx.await_first = false;
-	more = kw_tx_more(s);
-	s->tx.await_first = await_first;
+	more = kw_tx_pending(s);
 	srcu_read_unlock(s->mem_srcu, idx);
 	return more;
 }
@@ -219,39 +256,27 @@ bool kw_first_tx_more(struct kw_stream *s)
  * @s: stream without a connection
  * @sock: connected socket whose MPA start-up is finished; passes to the stream
  *	if this returns 0
- * @p: what start-up settled
+ * @p: what start-up negotiated
  *
- * Context: process. The owner holds a reference for the stream, which
- * kw_stream_ops.ended gives back.
- * Return: 0; -ENOMEM or -EINVAL (the owner is not ready) with no reference
- * kept.
+ * Context: process. The queue pair holds a reference for the stream, which
+ * kw_stream_ops.ended drops.
+ * Return: 0; -ENOMEM, or -EINVAL if the queue pair is not ready, with no
+ * reference kept.
  */
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p)
 {
 	struct sock *sk = sock->sk;
-	int rv;
+	int ret;
 
+	memset_startat(s, 0, sock);
 	s->p = *p;
-	rv = kw_stream_alloc_queues(s);
-	if (rv)
-		return rv;
-	rv = kw_zc_open(s);
-	if (rv) {
-		kw_stream_free_queues(s);
-		return rv;
-	}
+	s->orq = kvcalloc(max(p->ord, 1U), sizeof(*s->orq), GFP_KERNEL_ACCOUNT);
+	s->irq = kvcalloc(kw_irq_size(s), sizeof(*s->irq), GFP_KERNEL_ACCOUNT);
+	ret = s->orq && s->irq ? kw_zc_open(s) : -ENOMEM;
+	if (ret)
+		goto free;
 	s->sock = sock;
-	s->status = 0;
-	s->reason = 0;
-	s->peer_fin = false;
-	s->fin_sent = false;
-	s->abort = false;
-	s->orq_head = 0;
-	s->orq_len = 0;
-	s->irq_head = 0;
-	s->irq_len = 0;
-	memset(&s->rx, 0, sizeof(s->rx));
 	s->rx.need = KW_MPA_HDR_LEN;
 	s->rx.send_msn = 1;
 	s->rx.read_msn = 1;
@@ -263,15 +288,10 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.await_first = !p->initiator;
 
 	lock_sock(sk);
-	rv = s->ops->started(s);
-	if (rv) {
-		release_sock(sk);
-		kw_zc_close(s);
-		kw_stream_free_queues(s);
-		s->sock = NULL;
-		return rv;
-	}
-	/* Pairs with kw_stream_state(): whoever sees this sees the socket. */
+	ret = s->ops->started(s);
+	if (ret)
+		goto release;
+	/* Pairs with kw_stream_state(): a reader of it sees the socket. */
 	smp_store_release(&s->state, KW_STREAM_OPEN);
 	kw_first_await(s);
 	kw_stream_attach(s);
@@ -283,4 +303,11 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	kw_stream_kick(s, KW_KICK_LOCKED);
 	release_sock(sk);
 	return 0;
+release:
+	release_sock(sk);
+	s->sock = NULL;
+free:
+	kw_zc_close(s);
+	kw_stream_free_queues(s);
+	return ret;
 }

@@ -2,14 +2,14 @@
 /*
  * One iWARP stream: one TCP connection in FPDU mode.
  *
- * The stream knows the wire (wire/) and the socket. It does not know the RDMA
- * objects: what it needs of them it asks the queue pair through the table of
- * ops.h, which says in which context each function is called.
+ * The stream knows the wire (wire/) and the socket, and not the RDMA objects.
+ * It calls the queue pair through the table of ops.h, which has the context of
+ * each function.
  *
  * Contexts and locks: all receive and transmit state belongs to the socket
  * lock. Receiving runs in the socket's data_ready callback, which TCP calls
- * with that lock held, in softirq or while a process context works off the
- * backlog. Transmitting runs wherever the transmit token (tx.token) was won:
+ * with that lock held, in softirq or while a process context processes the
+ * backlog. Transmitting runs wherever the transmit token (tx.token) was taken:
  * in the doorbell's process context, at the end of a receive pass, in
  * write_space, or in the worker.
  */
@@ -19,10 +19,11 @@
 #include <linux/atomic.h>
 #include <linux/net.h>
 #include <linux/skbuff.h>
-#include <linux/srcu.h>
 #include <linux/workqueue.h>
 
 #include <rdma/kiwarp-abi.h>
+
+#include "stream/domain.h"
 
 /* The Read Request that an RTR uses; its response is not a completion. */
 enum kw_rtr {
@@ -33,14 +34,16 @@ enum kw_rtr {
 };
 
 /**
- * struct kw_stream_settings - what an administrator can choose of the data path
+ * struct kw_stream_settings - the data path's settings
  * @fpdu_max: longest FPDU to send, bytes, all of it counted; 0: EMSS decides
  * @zcopy_min: messages of so many bytes and more are sent without a copy; 0:
  *	none is
- * @ack_segments: messages of so many TCP segments are acknowledged together with
- *	the answer, if that comes soon; 0: as TCP does it
- * @first_fpdu_timeout_ms: responder: how long it waits for the initiator's first FPDU before
- *	it may send; 0: for ever
+ * @ack_segments: messages of so many TCP segments are acknowledged together
+ *	with the answer, if that comes soon; 0: as TCP does it
+ * @first_fpdu_timeout_ms: responder: how long it waits for the initiator's
+ *	first FPDU before it may send; 0: for ever
+ * @linger_timeout_ms: how long a socket may send what has completed after its
+ *	stream has been aborted; 0: it is reset at once
  *
  * All are u32: verbs/settings.c handles them by offset.
  */
@@ -49,31 +52,37 @@ struct kw_stream_settings {
 	u32 zcopy_min;
 	u32 ack_segments;
 	u32 first_fpdu_timeout_ms;
+	u32 linger_timeout_ms;
 };
 
 /**
- * struct kw_stream_params - what MPA start-up settled
+ * struct kw_stream_params - what MPA start-up negotiated
  * @crc: CRC32C is generated and checked
  * @tx_markers: the peer's M bit: markers go into what this side sends
  * @rx_markers: this side's M bit: markers are in what the peer sends
+ * @rdmac: DDP and RDMAP have version 0 (RFC 5044 appendix C), in both
+ *	directions
  * @initiator: this side sent the MPA request
  * @large_fpdu: both sides announced that FPDUs may be larger than a segment
- * @rtr: the ready-to-receive FPDU: sent first by the initiator, awaited by
- *	the responder before it sends anything
+ * @rtr: initiator: the ready-to-receive FPDU, sent before anything else
+ * @rtr_await: responder: BIT(enum kw_rtr) of those that the initiator may send.
+ *	One comes, and nothing is sent before. 0: none comes
  * @ird: inbound Read Requests to hold
  * @ord: outbound Read Requests that may be outstanding
- * @set: what the administrator has chosen
+ * @set: the administrator's settings
  *
- * Start-up reads its frame and not one byte more, so that the first FPDU is
- * still in the socket when the stream takes over.
+ * Start-up reads its frame and no byte more: the first FPDU is still in the
+ * socket when the stream takes over.
  */
 struct kw_stream_params {
 	bool crc;
 	bool tx_markers;
 	bool rx_markers;
+	bool rdmac;
 	bool initiator;
 	bool large_fpdu;
 	enum kw_rtr rtr;
+	u32 rtr_await;
 	u32 ird;
 	u32 ord;
 	struct kw_stream_settings set;
@@ -118,7 +127,7 @@ struct kw_wqe {
  * @index: its free-running index on the receive ring
  * @len: bytes that the buffers hold
  * @num_sge: entries of @sge
- * @sge: the buffers; memory of the owner's, the same for each entry
+ * @sge: the buffers; memory of the queue pair's, the same for each entry
  */
 struct kw_recv {
 	u64 wr_id;
@@ -128,7 +137,7 @@ struct kw_recv {
 	struct kiwarp_sge *sge;
 };
 
-/* Of these, and of what they are part of, stream/ alone knows the inside. */
+/* Only stream/ uses the members of these. */
 #include "stream/state.h"
 
 struct ib_device;
@@ -146,23 +155,33 @@ enum kw_stream_state {
 /**
  * struct kw_stream - one iWARP stream
  * @ops: the queue pair's
- * @sock: owned from kw_stream_start() to the last step of kw_end_work()
+ * @ibdev: the device; for tracepoints alone
+ * @qpn: the queue pair's number; likewise
+ * @pd: identity of the protection domain
+ * @access: IB_ACCESS_REMOTE_* that the queue pair allows
+ * @domain: of the queue pair's owner
+ * @mem_srcu: the domain's: it keeps regions alive during a pass
+ * @counters: the device's, by enum kw_counter
+ * @end_work: teardown
+ * @rx_work: receives what is more than one pass may
+ * @tx: transmit state
+ * @sock: owned from kw_stream_start() to the last step of kw_end_work(). From
+ *	here on all members are of one connection, and 0 when that begins
  * @state: enum kw_stream_state
  * @peer_fin: the peer has closed its half, and all before that was received
  * @fin_sent: this side's half is closed
- * @abort: end at once
+ * @abort: end at once, without the queue pair
+ * @reset: with a reset
  * @deadline: jiffies by which teardown ends, however far it got
- * @first_fpdu_deadline: jiffies by which tx.await_first opens during teardown
+ * @first_fpdu_deadline: jiffies by which tx.await_first ends during teardown
  * @una: first byte that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
- * @ibdev: the device; for tracepoints alone
- * @qpn: the queue pair's number, likewise
- * @pd: identity of the protection domain
- * @access: IB_ACCESS_REMOTE_* that the queue pair allows
- * @mem_srcu: domain that keeps regions alive during a pass
- * @counters: the device's, by enum kw_counter
- * @p: what start-up settled
+ * @ending: in kw_domain.ending
+ * @unused: no context uses the socket any more
+ * @linger: jiffies for which the socket may linger; 0: not at all
+ * @lost: the socket has ended already
+ * @p: what start-up negotiated
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
  * @orq: outbound Read Requests: p.ord entries
@@ -171,10 +190,8 @@ enum kw_stream_state {
  * @irq: inbound ones: p.ird entries
  * @irq_head: the oldest in @irq
  * @irq_len: entries in use
- * @rx: receive state
- * @tx: transmit state
  * @cache: the region in use
- * @end_work: teardown
+ * @rx: receive state
  * @save_data_ready: the socket's own callback, to be put back
  * @save_state_change: likewise
  * @save_write_space: likewise
@@ -182,22 +199,32 @@ enum kw_stream_state {
  */
 struct kw_stream {
 	const struct kw_stream_ops *ops;
+	const struct ib_device *ibdev;
+	u32 qpn;
+	const void *pd;
+	u32 access;
+	struct kw_domain *domain;
+	struct srcu_struct *mem_srcu;
+	struct kw_counters __percpu *counters;
+	struct delayed_work end_work;
+	struct delayed_work rx_work;
+	struct kw_tx tx;
+
 	struct socket *sock;
 	u8 state;
 	bool peer_fin;
 	bool fin_sent;
 	bool abort;
+	bool reset;
 	unsigned long deadline;
 	unsigned long first_fpdu_deadline;
 	u32 una;
 	int status;
 	u32 reason;
-	const struct ib_device *ibdev;
-	u32 qpn;
-	const void *pd;
-	u32 access;
-	struct srcu_struct *mem_srcu;
-	struct kw_counters __percpu *counters;
+	struct list_head ending;
+	bool unused;
+	bool lost;
+	unsigned long linger;
 	struct kw_stream_params p;
 	u32 zcopy_min;
 	struct kw_zcopy *zc;
@@ -209,9 +236,7 @@ struct kw_stream {
 
 	struct kw_mem_cache cache;
 	struct kw_rx rx;
-	struct kw_tx tx;
 
-	struct delayed_work end_work;
 	void (*save_data_ready)(struct sock *sk);
 	void (*save_state_change)(struct sock *sk);
 	void (*save_write_space)(struct sock *sk);
@@ -229,6 +254,12 @@ static inline u8 kw_stream_state(const struct kw_stream *s)
 	return smp_load_acquire(&s->state);
 }
 
+/* Whether FPDUs are left that TCP did not take: for kw_stream_ops.failed and .ended. */
+static inline bool kw_stream_has_unsent(const struct kw_stream *s)
+{
+	return s->tx.out_len;
+}
+
 /* What kw_stream_kick() may do to transmit. */
 enum kw_kick {
 	KW_KICK_SLEEP,		/* process context: wait for the socket lock */
@@ -237,7 +268,7 @@ enum kw_kick {
 };
 
 void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
-		    struct srcu_struct *mem_srcu,
+		    struct kw_domain *domain,
 		    struct kw_counters __percpu *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
@@ -245,7 +276,9 @@ void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_abort(struct kw_stream *s);
 
+bool kw_streams_run(struct work_struct *work);
 int kw_streams_init(void);
+void kw_streams_queue(struct delayed_work *work, unsigned long delay);
 void kw_streams_exit(void);
 
 #endif /* KW_STREAM_H */

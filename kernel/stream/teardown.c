@@ -2,15 +2,20 @@
 /*
  * How a stream ends.
  *
- * Graceful (RFC 5040 section 6.2), asked for by either side: no new work, what
- * is posted is sent and answered, FIN, the peer's FIN. Linux knows no queue
- * pair that is half closed, so the peer's FIN is a request to end, too; it is
- * an error if it cuts off what this side still waits for. In error: at most a
- * Terminate goes out, then FIN; what still comes is dropped unread by anyone,
- * but taken out of the socket, so that the close does not turn into a reset
- * that could overtake the Terminate. Abort: reset, unless a graceful end has
- * come so far that TCP can finish it alone. Each has a deadline.
- * kw_end_work() alone lets go of the socket.
+ * Graceful (RFC 5040 section 6.2), requested by either side: no new work, what
+ * is posted is sent and answered, FIN, the peer's FIN. Linux has no half-closed
+ * queue pair, so the peer's FIN is a request to end, too. It is an error if
+ * something is missing that this side still waits for.
+ *
+ * In error: at most a Terminate is sent, then FIN. What still comes is taken
+ * out of the socket and dropped: the close would otherwise become a reset,
+ * which could overtake the Terminate.
+ *
+ * Abort: the stream ends at once, and the socket lingers, to send what has
+ * completed and a FIN, or the Terminate (RFC 5040 section 6.2.1). It is reset
+ * if TCP may still send out of consumers' memory.
+ *
+ * Each has a deadline. Only kw_end_work() releases the socket.
  */
 #include <linux/jiffies.h>
 #include <net/tcp.h>
@@ -23,8 +28,8 @@
 #include "stream/zcopy.h"
 
 /*
- * How long a peer may take to read what is left and to close its half; in a
- * graceful end, without taking a single byte of it.
+ * How long a peer may take to read what is left and to close its half. In a
+ * graceful end: how long it may take no byte at all.
  */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 #define KW_ERROR_TIMEOUT	(3 * HZ)
@@ -38,11 +43,11 @@ static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
 /**
  * kw_stream_fail() - the stream can not go on
  * @s: stream
- * @why: for the owner
+ * @why: for the queue pair
  * @terminate: s->tx.term holds the Terminate to send
  *
- * From here on nothing is placed, nothing but the Terminate is sent, and the
- * owner flushes all work.
+ * From here on nothing is placed, only the Terminate is sent, and the queue
+ * pair flushes all work.
  *
  * Context: socket lock held.
  */
@@ -54,9 +59,9 @@ void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
 	if (!s->status)
 		s->status = -ECONNRESET;
 	if (terminate && s->fin_sent) {
-		/* This half is closed: only a reset can still tell the peer. */
+		/* This half is closed: only a reset can still reach the peer. */
 		terminate = false;
-		WRITE_ONCE(s->abort, true);
+		s->reset = true;
 	}
 	if (terminate)
 		s->reason = KIWARP_TERM_SENT | kw_term_get_code(&s->tx.term);
@@ -95,7 +100,7 @@ static bool kw_stream_cut_off(const struct kw_stream *s)
 }
 
 /**
- * kw_stream_check_peer() - notice that the peer has closed its half
+ * kw_stream_check_peer() - check whether the peer has closed its half
  * @s: stream
  *
  * Context: socket lock held, after a receive pass.
@@ -104,7 +109,7 @@ void kw_stream_check_peer(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 
-	/* TCP shuts a connection that was reset down as well: that is no FIN. */
+	/* A connection that was reset is shut down as well: that is no FIN. */
 	if (s->peer_fin || sk->sk_err || !(sk->sk_shutdown & RCV_SHUTDOWN))
 		return;
 	s->peer_fin = true;
@@ -163,24 +168,27 @@ void kw_end_check_lost(struct sock *sk)
 		return;
 	/* What came before the end, and the peer's FIN itself, count first. */
 	kw_rx_run(s);
-	if (!kw_stream_lost(s))
+	if (s->rx.later || !kw_stream_lost(s))
 		return;
 	if (sk->sk_err || !s->peer_fin || !s->fin_sent)
 		kw_stream_reset(s);
 	kw_stream_queue(s, &s->end_work, 0);
 }
 
-/* All that is to be sent has been given to TCP, and no answer is awaited. */
+/*
+ * All that is to be sent was given to TCP, and no response is awaited. What has
+ * come may have to be answered.
+ */
 static bool kw_end_is_drained(struct kw_stream *s)
 {
-	if (s->tx.out_len)
+	if (s->tx.out_len || s->rx.later)
 		return false;
 	if (s->tx.await_first && s->state == KW_STREAM_CLOSING) {
 		/* Nothing may be sent any more if the initiator sent nothing. */
 		if (s->peer_fin)
 			return true;
-		/* Its ready-to-receive FPDU is under way, and wants an answer. */
-		if (s->p.rtr != KW_RTR_NONE)
+		/* Its ready-to-receive FPDU is coming, and needs a response. */
+		if (s->p.rtr_await)
 			return false;
 	}
 	if (kw_first_tx_more(s))
@@ -189,7 +197,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 	       (!s->tx.held && !s->orq_len && !s->irq_len);
 }
 
-/* A slow peer that takes what it is sent is given the time that it needs. */
+/* A slow peer has the time that it needs, as long as it takes bytes. */
 static bool kw_end_is_late(struct kw_stream *s)
 {
 	u32 una = tcp_sk(s->sock->sk)->snd_una;
@@ -207,26 +215,34 @@ enum kw_end_step {
 	KW_END_WAIT,
 	KW_END_FIN,
 	KW_END_FINISH,
+	KW_END_LINGER,
 	KW_END_RESET,
 };
 
 /*
- * Kernel consumers disconnect and then, in one breath, move the queue pair to
- * ERROR to drain it. If all is sent and answered, the peer is to see the
- * graceful end that was asked for first: closing the socket sends the FIN, if
- * it was not sent yet, and TCP waits for the peer's without us. It is not left
- * alone with consumers' buffers, though.
+ * Kernel consumers disconnect and at once move the queue pair to ERROR to drain
+ * it. If all is sent and answered, the peer sees the graceful end that was
+ * requested first, which then waits for TCP to release the consumer's buffers.
+ * In all other cases with such buffers the consumer has them back at once, and
+ * what TCP holds cannot be sent.
  */
 static enum kw_end_step kw_end_abort(struct kw_stream *s)
 {
-	if (s->state != KW_STREAM_CLOSING ||
+	if (!kw_zc_busy(s))
+		return KW_END_LINGER;
+	if (s->state != KW_STREAM_CLOSING || !time_before(jiffies, s->deadline) ||
 	    !(s->fin_sent || kw_end_is_drained(s)))
 		return KW_END_RESET;
-	if (!kw_zc_busy(s))
-		return KW_END_FINISH;
-	if (!time_before(jiffies, s->deadline))
-		return KW_END_RESET;
 	return s->fin_sent ? KW_END_WAIT : KW_END_FIN;
+}
+
+/* The time is over. Sending what has completed may outlast the queue pair. */
+static enum kw_end_step kw_end_late(struct kw_stream *s)
+{
+	const struct tcp_sock *tp = tcp_sk(s->sock->sk);
+
+	return s->state == KW_STREAM_CLOSING && tp->snd_una != tp->write_seq &&
+	       !kw_zc_busy(s) ? KW_END_LINGER : KW_END_RESET;
 }
 
 static enum kw_end_step kw_end_next(struct kw_stream *s)
@@ -234,20 +250,24 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 	bool ending = s->state == KW_STREAM_CLOSING ||
 		      s->state == KW_STREAM_ERROR;
 
+	/* What came before is received first: see kw_end_check_lost(). */
 	if (kw_stream_lost(s))
-		return KW_END_FINISH;
+		return s->rx.later && !READ_ONCE(s->abort) ? KW_END_WAIT :
+							     KW_END_FINISH;
+	if (s->reset)
+		return KW_END_RESET;
 	if (READ_ONCE(s->abort))
 		return kw_end_abort(s);
 	if (!ending)
 		return KW_END_WAIT;
 	if (kw_end_is_late(s))
-		return KW_END_RESET;
+		return kw_end_late(s);
 	if (!s->fin_sent)
 		return kw_end_is_drained(s) ? KW_END_FIN : KW_END_WAIT;
 	return s->peer_fin && !kw_zc_busy(s) ? KW_END_FINISH : KW_END_WAIT;
 }
 
-static void kw_end_detach(struct kw_stream *s, bool reset)
+static void kw_end_detach(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 
@@ -259,32 +279,67 @@ static void kw_end_detach(struct kw_stream *s, bool reset)
 	sk->sk_write_space = s->save_write_space;
 	sk->sk_error_report = s->save_error_report;
 	write_unlock_bh(&sk->sk_callback_lock);
-	if (reset) {
-		/* With no time to linger, closing resets. */
-		sock_set_flag(sk, SOCK_LINGER);
-		sk->sk_lingertime = 0;
-	}
 }
 
-static void kw_end_finish(struct kw_stream *s)
+/* TCP may still use buffers: this does not wait for that. */
+static void kw_end_buffers(struct kw_stream *s)
 {
-	/* Doorbells look at the socket, and queue work, inside this domain. */
-	synchronize_srcu_expedited(s->mem_srcu);
-	cancel_delayed_work_sync(&s->tx.work);
-	kw_zc_detach(s);
-	kw_stage_free(s);
-	kw_tx_pool_put(&s->tx.frag);
-	sock_release(s->sock);
-	s->sock = NULL;
-	kw_zc_close(s);
+	if (!kw_zc_close(s))
+		return;
 	kw_stream_free_queues(s);
 	s->ops->ended(s);
 }
 
+/* Without time to linger, closing resets. */
+static void kw_end_no_linger(struct sock *sk)
+{
+	sock_set_flag(sk, SOCK_LINGER);
+	sk->sk_lingertime = 0;
+}
+
+/* Nothing else uses the socket any more. A limit of 0 means no limit. */
+static void kw_end_socket(struct kw_stream *s, unsigned long limit)
+{
+	int ret = limit ? s->ops->linger(s, s->sock, limit) : -ENODEV;
+
+	if (!ret)
+		return;
+	if (ret == -ENODEV) {
+		lock_sock(s->sock->sk);
+		kw_end_no_linger(s->sock->sk);
+		release_sock(s->sock->sk);
+	}
+	sock_release(s->sock);
+}
+
+static unsigned long kw_end_linger_limit(const struct kw_stream *s)
+{
+	unsigned long limit = msecs_to_jiffies(s->p.set.linger_timeout_ms);
+
+	/* A peer that caused an error gets only the time for the Terminate. */
+	return s->state == KW_STREAM_ERROR ? min(limit, KW_ERROR_TIMEOUT) : limit;
+}
+
+/* After kw_domain_wait(): doorbells use the socket, and queue work. */
+static void kw_end_finish(struct kw_stream *s)
+{
+	cancel_delayed_work_sync(&s->tx.work);
+	cancel_delayed_work_sync(&s->rx_work);
+	kw_zc_detach(s);
+	kw_stage_free(s);
+	kw_tx_pool_put(&s->tx.frag);
+	if (s->lost)
+		sock_release(s->sock);
+	else
+		kw_end_socket(s, s->linger);
+	s->sock = NULL;
+	kw_end_buffers(s);
+}
+
 /*
- * When to look again, if nothing happens before. Under the same hold of the
- * socket lock as the look itself: what the backlog brings afterwards asks for
- * the next step at once, and must not be put off until the deadline.
+ * Set when to check again, if nothing happens before. Called under the same
+ * hold of the socket lock as the check. What the backlog brings afterwards
+ * queues the next step at once, and that must not be delayed to the deadline.
  */
 static void kw_end_wait(struct kw_stream *s)
 {
@@ -306,37 +361,52 @@ static void kw_end_wait(struct kw_stream *s)
  *
  * Also ends the wait for the peer's first FPDU: see kw_first_wait().
  *
- * Context: process. After the last step the owner, and with it the stream,
+ * Context: process. After the last step the queue pair, and with it the stream,
  * may be gone.
  */
 void kw_end_work(struct work_struct *work)
 {
 	struct kw_stream *s = container_of(to_delayed_work(work),
 					   struct kw_stream, end_work);
-	struct sock *sk = s->sock->sk;
 	enum kw_end_step step;
+	struct sock *sk;
 
+	if (!s->sock) {
+		kw_end_buffers(s);
+		return;
+	}
+	if (s->state == KW_STREAM_DEAD) {
+		if (kw_domain_waited(s))
+			kw_end_finish(s);
+		return;
+	}
+	sk = s->sock->sk;
 	lock_sock(sk);
 	kw_first_wait(s);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;
-	if (step == KW_END_FINISH || step == KW_END_RESET)
-		kw_end_detach(s, step == KW_END_RESET);
+	s->lost = step == KW_END_FINISH;
+	if (step == KW_END_LINGER) {
+		s->linger = kw_end_linger_limit(s);
+		kw_tx_flush(s);
+	}
 	if (step == KW_END_WAIT)
 		kw_end_wait(s);
+	else if (step != KW_END_FIN)
+		kw_end_detach(s);
 	release_sock(sk);
 
 	if (step == KW_END_FIN) {
 		kernel_sock_shutdown(s->sock, SHUT_WR);
 		kw_stream_queue(s, &s->end_work, 0);
 	} else if (step != KW_END_WAIT) {
-		kw_end_finish(s);
+		kw_domain_wait(s);
 	}
 }
 
 /**
- * kw_stream_close() - graceful teardown asked for by the consumer
+ * kw_stream_close() - graceful teardown, requested by the consumer
  * @s: started stream
  *
  * Context: process; inside s->mem_srcu, so that the socket stays.
@@ -351,7 +421,9 @@ void kw_stream_close(struct kw_stream *s)
 
 /**
  * kw_stream_abort() - end the stream at once
- * @s: started stream, whose owner holds it
+ * @s: started stream, to which the caller has a reference
+ *
+ * Nothing more is placed or taken off the queues. What has completed is sent.
  *
  * Context: any.
  */

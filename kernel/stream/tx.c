@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Transmission: who does it, and handing finished FPDUs to TCP.
+ * Transmission: which context does it, and passing finished FPDUs to TCP.
  *
- * FPDUs are built back to back in a page block of the stream's own (payload
- * copied and CRC computed while it is in the cache), each cut so that it ends
- * where a TCP segment ends or leaves room for the next one to begin. The
- * block then goes to TCP by reference in one call, so that TSO cuts at FPDU
- * boundaries. Since the payload was copied, the work request is complete when
- * TCP has the bytes: the consumer's buffer is not looked at again. The payload
- * of long messages can go by reference, too: see zcopy.c.
+ * FPDUs are built back to back in a transmit buffer; payload is copied, and its
+ * CRC computed while it is in the cache. Each FPDU ends where a TCP segment
+ * ends or leaves room for the next one to begin. The buffer then goes to TCP by
+ * reference in one call, so that TSO cuts at FPDU boundaries. A work request
+ * whose payload was copied is complete when TCP has the bytes: the consumer's
+ * buffer is not read again. The payload of long messages can go by reference,
+ * too: see zcopy.c.
  */
 #include <linux/bvec.h>
+#include <linux/sched/signal.h>
 #include <net/tcp.h>
 
 #include "stream/tx_pool.h"
@@ -21,20 +22,24 @@
 #include "trace.h"
 
 /*
- * What a page block must still have to be built in: room for the longest FPDU,
- * within these limits. A page gives KW_SEGMENTER_BLOCK_MIN of it, which is enough.
+ * Room that a transmit buffer must have: that of the longest FPDU, within these
+ * limits. A page has KW_SEGMENTER_BUF_MIN of it, which is enough.
  */
 #define KW_TX_FRAG_MIN	512
 #define KW_TX_FRAG_MAX	4096
 
+/* More than TCP accounts for a buffer of FPDUs and a Terminate behind it. */
+#define KW_TX_FLUSH_ROOM	(256 * 1024)
+
 enum kw_tx_result {
 	KW_TX_IDLE,		/* nothing to send */
-	KW_TX_BLOCKED,		/* write_space will go on */
-	KW_TX_NOMEM,		/* try again in a moment */
+	KW_TX_BLOCKED,		/* write_space continues */
+	KW_TX_NOMEM,		/* try again later */
 	KW_TX_STOPPED,		/* the socket takes no more */
+	KW_TX_SPENT,		/* the budget is used up */
 };
 
-/* How far the segment being filled has got: where does the next byte fall? */
+/* Bytes left in the TCP segment that the next byte goes to. */
 static u32 kw_tx_room(struct sock *sk, u32 mss)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -59,8 +64,8 @@ static int kw_tx_send(struct kw_stream *s, u32 flags)
 	return tcp_sendmsg_locked(s->sock->sk, &msg, tx->out_len);
 }
 
-/* Give TCP what is built. Returns false, with the result, if it took not all. */
-static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
+/* Give TCP what is built. Returns KW_TX_IDLE if it took all. */
+static enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
 {
 	const u32 flags = more ? MSG_MORE : 0;
 	struct sock *sk = s->sock->sk;
@@ -77,20 +82,26 @@ static bool kw_tx_push(struct kw_stream *s, bool more, enum kw_tx_result *res)
 			continue;
 		}
 		if (n == -EAGAIN && !sk_stream_memory_free(sk))
-			*res = KW_TX_BLOCKED;
-		else if (n == -EAGAIN || n == -ENOMEM || n == -ENOBUFS)
-			*res = KW_TX_NOMEM;
-		else
-			*res = KW_TX_STOPPED;
-		return false;
+			return KW_TX_BLOCKED;
+		if (n == -EAGAIN || n == -ENOMEM || n == -ENOBUFS)
+			return KW_TX_NOMEM;
+		return KW_TX_STOPPED;
 	}
 	tx->out_eor = false;
 	tx->out_list = false;
 	s->ops->retire(s);
-	return true;
+	return KW_TX_IDLE;
 }
 
-/* Build FPDUs until the block (then @full) or the work is used up. */
+static void kw_tx_charge(struct kw_tx *tx, u32 n)
+{
+	tx->budget -= min(tx->budget, n);
+}
+
+/*
+ * Build FPDUs until the buffer is full (then @full), the budget is used up, or
+ * no work is left.
+ */
 static bool kw_tx_build(struct kw_stream *s, bool *full)
 {
 	struct sock *sk = s->sock->sk;
@@ -117,9 +128,10 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	ch.p = page_address(tx->frag.page) + start;
 	ch.start = ch.p;
 	ch.left = (tx->frag.size - start) & ~3u;
-	while (!ch.full && kw_tx_frame(s, &ch))
+	while (!ch.full && tx->budget && kw_tx_frame(s, &ch))
 		;
 	*full = ch.full;
+	kw_tx_charge(tx, DIV_ROUND_UP(ch.cut.off - tx->stream_off, KW_TX_BUDGET_BYTES));
 	if (ch.fpdus)
 		kw_counter_add(s->counters, KW_CNT_TX_FPDUS, ch.fpdus);
 	trace_kw_fpdu_sent(s, ch.fpdus, ch.cut.off - tx->stream_off);
@@ -128,7 +140,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	tx->out_len = ch.p - ch.start;
 	tx->out_eor = ch.eor;
 	tx->stream_off = ch.cut.off;
-	/* Aligned, so that the next chunk's FPDUs are. */
+	/* Aligned, so that the next FPDUs are. */
 	tx->frag.offset = ALIGN(start + tx->out_len, 4);
 	len = kw_zc_finish(s, ch.p);
 	if (len) {
@@ -139,16 +151,17 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 }
 
 /*
- * More to come may be promised to TCP only if it will come without waiting
- * for the peer: TCP holds the end of the queue back until then, and a peer
- * that sees no end delays its acknowledgment. So there has to be room for
- * another block like this one.
+ * Set MSG_MORE only if more comes without waiting for the peer, and in this
+ * pass. TCP holds the end of the queue back until then, and a peer that sees no
+ * end delays its acknowledgment. So there has to be room for another buffer
+ * like this one.
  */
-static bool kw_tx_has_room(const struct kw_stream *s)
+static bool kw_tx_goes_on(const struct kw_stream *s)
 {
 	const struct sock *sk = s->sock->sk;
 
-	return READ_ONCE(sk->sk_wmem_queued) + 2 * s->tx.out_len <
+	return s->tx.budget && s->tx.msg != KW_MSG_LOCAL &&
+	       READ_ONCE(sk->sk_wmem_queued) + 2 * s->tx.out_len <
 	       READ_ONCE(sk->sk_sndbuf);
 }
 
@@ -156,12 +169,14 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	enum kw_tx_result res = KW_TX_IDLE;
-	bool full;
+	bool full, more;
 
 	if (s->state == KW_STREAM_DEAD || s->state == KW_STREAM_IDLE)
 		return KW_TX_STOPPED;
 	s->cache.mem = NULL;
-	if (s->tx.out_len && !kw_tx_push(s, false, &res))
+	if (s->tx.out_len)
+		res = kw_tx_push(s, false);
+	if (res != KW_TX_IDLE)
 		return res;
 	do {
 		if (!sk_stream_memory_free(sk)) {
@@ -174,16 +189,16 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 			return KW_TX_NOMEM;
 		if (WARN_ON_ONCE(full && !s->tx.out_len))
 			return KW_TX_NOMEM;
-		full = full && kw_tx_more(s);
-		if (!kw_tx_push(s, full && kw_tx_has_room(s), &res))
-			return res;
-	} while (full);
-	return KW_TX_IDLE;
+		more = (full || !s->tx.budget) && kw_tx_more(s);
+		res = kw_tx_push(s, more && kw_tx_goes_on(s));
+	} while (more && s->tx.budget && res == KW_TX_IDLE);
+	return more && res == KW_TX_IDLE ? KW_TX_SPENT : res;
 }
 
 /*
- * The owner of the token transmits until WANTED stays clear. Returns false if
- * it keeps the token because the worker is to go on.
+ * The owner of the token transmits until WANTED stays clear, or passes the
+ * token to the worker, which continues. Returns false if the owner has to
+ * continue, since the budget is used up: not before others had the lock.
  */
 static bool kw_tx_loop(struct kw_stream *s)
 {
@@ -191,7 +206,8 @@ static bool kw_tx_loop(struct kw_stream *s)
 	enum kw_tx_result res;
 	int idx;
 
-	do {
+	tx->budget = KW_TX_BUDGET;
+	while (tx->budget) {
 		atomic_andnot(KW_TX_WANTED, &tx->token);
 		/* What was posted before WANTED was set is seen below. */
 		smp_mb__after_atomic();
@@ -203,35 +219,41 @@ static bool kw_tx_loop(struct kw_stream *s)
 		if (res == KW_TX_NOMEM) {
 			kw_counter_add(s->counters, KW_CNT_TX_NO_MEMORY, 1);
 			kw_stream_queue(s, &tx->work, 1);
-			return false;
+			return true;
 		}
 		if (res == KW_TX_BLOCKED)
 			kw_counter_add(s->counters, KW_CNT_TX_BLOCKED, 1);
 		if (res == KW_TX_IDLE)
 			kw_stream_drained(s);
-	} while (atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) != KW_TX_OWNED);
-
+		if (res != KW_TX_SPENT &&
+		    atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) == KW_TX_OWNED) {
+			s->ops->notify(s);
+			return true;
+		}
+		kw_tx_charge(tx, 1);
+	}
 	s->ops->notify(s);
-	return true;
+	return false;
 }
 
-static bool kw_tx_claim(struct kw_stream *s)
+/* In a context that cannot continue: the worker has the token then. */
+static void kw_tx_pass(struct kw_stream *s)
 {
-	return !(atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &
-		 KW_TX_OWNED);
+	if (!kw_tx_loop(s))
+		kw_stream_queue(s, &s->tx.work, 0);
 }
 
 /*
  * Transmit as softirq does, under the socket's spin lock alone, if no process
- * owns the socket. A process that owned it instead would be handed all that
- * arrives meanwhile when it lets go, and while it works that off TCP counts
- * the backlog as occupied buffer, closes the window, and has no occasion to
- * say so when it is open again: a stall until the delayed acknowledgment.
+ * owns the socket. If this process owned the socket, what arrives meanwhile
+ * would go to the backlog, which it processes when it releases the socket. TCP
+ * counts the backlog as occupied buffer, closes the window, and does not
+ * announce that it is open again: a stall until the delayed acknowledgment.
  *
  * A context that may not wait only tries the lock, since its caller may hold
  * another stream's.
  */
-static bool kw_tx_try(struct kw_stream *s, bool wait)
+static bool kw_tx_try(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	bool done = false;
@@ -239,28 +261,55 @@ static bool kw_tx_try(struct kw_stream *s, bool wait)
 	if (in_hardirq() || irqs_disabled())
 		return false;
 	local_bh_disable();
-	if (wait)
-		bh_lock_sock(sk);
-	else if (!spin_trylock(&sk->sk_lock.slock))
-		goto out;
-	if (!sock_owned_by_user(sk)) {
-		kw_tx_loop(s);
-		done = true;
+	if (spin_trylock(&sk->sk_lock.slock)) {
+		if (!sock_owned_by_user(sk)) {
+			kw_tx_pass(s);
+			done = true;
+		}
+		bh_unlock_sock(sk);
 	}
-	bh_unlock_sock(sk);
-out:
 	local_bh_enable();
 	return done;
 }
 
-/* In process context wait for the owner of the socket lock. */
-static void kw_tx_wait(struct kw_stream *s)
+/*
+ * The same in process context, which waits for the lock. Returns as
+ * kw_tx_loop().
+ */
+static bool kw_tx_wait(struct kw_stream *s)
 {
-	if (kw_tx_try(s, true))
-		return;
-	lock_sock(s->sock->sk);
-	kw_tx_loop(s);
-	release_sock(s->sock->sk);
+	struct sock *sk = s->sock->sk;
+	bool done;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (!sock_owned_by_user(sk)) {
+		done = kw_tx_loop(s);
+		bh_unlock_sock(sk);
+		local_bh_enable();
+		return done;
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	lock_sock(sk);
+	done = kw_tx_loop(s);
+	release_sock(sk);
+	return done;
+}
+
+/*
+ * A process continues itself, so that the time counts as its own: the worker's
+ * is charged to no cgroup. But it can be killed, whoever still posts.
+ */
+static void kw_tx_all(struct kw_stream *s)
+{
+	while (!kw_tx_wait(s)) {
+		if (fatal_signal_pending(current)) {
+			kw_stream_queue(s, &s->tx.work, 0);
+			return;
+		}
+		cond_resched();
+	}
 }
 
 /**
@@ -275,20 +324,41 @@ static void kw_tx_wait(struct kw_stream *s)
  */
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
 {
-	if (!kw_tx_claim(s))
+	if (atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &
+	    KW_TX_OWNED)
 		return;
-	switch (how) {
-	case KW_KICK_LOCKED:
-		kw_tx_loop(s);
-		return;
-	case KW_KICK_SLEEP:
-		kw_tx_wait(s);
-		return;
-	case KW_KICK_ATOMIC:
-		if (!kw_tx_try(s, false))
-			kw_stream_queue(s, &s->tx.work, 0);
-		return;
-	}
+	if (how == KW_KICK_LOCKED)
+		kw_tx_pass(s);
+	else if (how == KW_KICK_SLEEP)
+		kw_tx_all(s);
+	else if (!kw_tx_try(s))
+		kw_stream_queue(s, &s->tx.work, 0);
+}
+
+/**
+ * kw_tx_flush() - give TCP what is framed, even if its buffer is full
+ * @s: stream that is to send nothing after this
+ *
+ * Work requests that are framed whole count as done. After an error this sends
+ * the Terminate.
+ *
+ * Context: process, socket lock held.
+ */
+void kw_tx_flush(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	int idx, room;
+
+	/* TCP may work off the backlog meanwhile: the last to transmit is this. */
+	atomic_or(KW_TX_OWNED, &s->tx.token);
+	room = READ_ONCE(sk->sk_wmem_queued) + KW_TX_FLUSH_ROOM;
+	if (sk->sk_sndbuf < room)
+		WRITE_ONCE(sk->sk_sndbuf, room);
+	s->tx.budget = KW_TX_BUDGET;
+	idx = srcu_read_lock(s->mem_srcu);
+	if (kw_tx_push(s, false) == KW_TX_IDLE && s->tx.term_pending)
+		kw_tx_run(s);
+	srcu_read_unlock(s->mem_srcu, idx);
 }
 
 /**
@@ -302,7 +372,8 @@ void kw_tx_work(struct work_struct *work)
 	struct kw_stream *s = container_of(to_delayed_work(work),
 					   struct kw_stream, tx.work);
 
-	kw_tx_wait(s);
+	if (!kw_tx_wait(s))
+		kw_stream_queue(s, &s->tx.work, 0);
 }
 
 /**

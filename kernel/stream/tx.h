@@ -5,15 +5,27 @@
 
 #include "stream/stream.h"
 
+/*
+ * What one pass may do while softirqs are off: each message takes one of these,
+ * each KW_TX_BUDGET_BYTES of FPDUs that go to TCP together one more, and each
+ * time that the pass starts again because WANTED is set. That is 2 MiB of long
+ * messages, more than write_space usually makes room for. The fuzzer's budget
+ * is smaller.
+ */
+#ifndef KW_TX_BUDGET
+#define KW_TX_BUDGET		256
+#endif
+#define KW_TX_BUDGET_BYTES	8192
+
 /**
- * struct kw_tx_buf - room that FPDUs are built in
+ * struct kw_tx_buf - the part of a transmit buffer that is being filled
  * @start: where the first FPDU begins
  * @p: where the next FPDU begins
  * @left: free bytes
  * @cut: where in the stream @p is
  * @fpdus: FPDUs built
- * @full: nothing more fits; the caller sends and starts a new chunk
- * @eor: the chunk has to end its TCP segment
+ * @full: nothing more fits; the caller sends and starts again
+ * @eor: the last FPDU has to end its TCP segment
  */
 struct kw_tx_buf {
 	const u8 *start;
@@ -28,7 +40,9 @@ struct kw_tx_buf {
 int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
 		  struct kw_tx_msg *m);
 bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch);
+bool kw_tx_pending(struct kw_stream *s);
 bool kw_tx_more(struct kw_stream *s);
+void kw_tx_flush(struct kw_stream *s);
 void kw_tx_work(struct work_struct *work);
 void kw_tx_write_space(struct sock *sk);
 

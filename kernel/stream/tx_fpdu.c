@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The FPDU encoder (RFC 5044 section 4): a message is a header template and a
- * walk over its bytes. FPDUs that fill a TCP segment each differ in their offset
- * only, and are built as many at a time as fit the chunk: rights are looked at
- * once for an entry of the list, and vector registers saved once.
+ * walk over its bytes. FPDUs that fill a TCP segment each differ only in their
+ * offset. As many of them are built at a time as fit the transmit buffer:
+ * rights are checked once for an SGE, and vector registers saved once.
  */
 #include <linux/unaligned.h>
 
@@ -12,18 +12,18 @@
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
-/* Of the block of memory an FPDU whose payload is elsewhere takes less than: */
+/* An FPDU with payload by reference takes less of the transmit buffer than: */
 #define KW_FPDU_REF_MAX		64
 
-/* Payload by reference takes no room in the block: it does not bound the FPDU. */
+/* Such payload takes no room in the buffer, which does not bound the FPDU. */
 #define KW_FPDU_REF_ROOM	0x20000
 
-/* How payload becomes part of an FPDU, and when its CRC is made. */
+/* How payload becomes part of an FPDU, and when its CRC is computed. */
 enum kw_fpdu_how {
 	KW_FPDU_COPY,		/* copied; there is no CRC */
-	KW_FPDU_COPY_CRC,	/* the CRC is made on the way */
-	KW_FPDU_VEC,		/* copied by vector registers, and the CRC last */
-	KW_FPDU_MARKED,		/* copied, markers put in, and the CRC last */
+	KW_FPDU_COPY_CRC,	/* the CRC is computed with the copy */
+	KW_FPDU_VEC,		/* copied by vector registers, the CRC last */
+	KW_FPDU_MARKED,		/* copied, markers inserted, the CRC last */
 	KW_FPDU_REF,		/* by reference: see zcopy.c */
 };
 
@@ -34,7 +34,7 @@ static __always_inline void kw_fpdu_head(struct kw_tx_msg *m, u8 *p)
 		m->head.ddp.tagged.to = cpu_to_be64(m->at);
 	else
 		m->head.ddp.untagged.mo = cpu_to_be32(m->at);
-	/* Of a tagged header this is more; what follows takes its place. */
+	/* More than a tagged header; what follows overwrites the rest. */
 	memcpy(p, &m->head, sizeof(m->head));
 }
 
@@ -127,8 +127,8 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 }
 
 /*
- * At most @nr FPDUs of @len bytes each; if they are several, each fills a TCP
- * segment. Returns how many were built.
+ * Build at most @nr FPDUs of @len bytes each. If they are several, each fills a
+ * TCP segment. Returns how many were built.
  */
 static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
 					struct kw_tx_buf *ch,
@@ -158,45 +158,62 @@ static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
 	return i;
 }
 
-/* The same: how is chosen once for all of them. */
+/* The same, with vector registers, if that pays off: 0 if it does not. */
+static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *ch,
+		       struct kw_tx_msg *m, u32 len, u32 nr)
+{
+	const u32 most = KW_VEC_MAX / (len + 1) + 1;
+	u32 done = 0, n;
+
+	while (kw_vec_begin(min(nr - done, most) * len)) {
+		n = kw_fpdu_loop(s, ch, m, len, min(nr - done, most), KW_FPDU_VEC);
+		kw_vec_end(true);
+		if (!n)
+			break;
+		done += n;
+	}
+	return done;
+}
+
+/* The same. How the payload is copied is chosen once for all of them. */
 static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
+	u32 done;
+
 	m->head.ulpdu_len = cpu_to_be16(m->hdr_len + len);
 	if (len == m->left)
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
 	if (ref)
 		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_REF);
-	/* What is left to kw_fpdu_one() is usually within a run. */
+	/* With a run found here kw_fpdu_one() rarely needs another. */
 	if (len && !m->it.run.len && !kw_sg_next(s, &m->it))
 		return 0;
 	if (ch->cut.markers)
 		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_MARKED);
-	if (kw_vec_begin(nr * len)) {
-		nr = kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_VEC);
-		kw_vec_end(true);
-		return nr;
-	}
+	done = kw_fpdu_vec(s, ch, m, len, nr);
+	if (done)
+		return done;
 	if (s->p.crc)
 		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY_CRC);
 	return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY);
 }
 
 /*
- * The next FPDU, if its payload can stay where it is. Returns as
+ * Build the next FPDU, if its payload can go by reference. Returns as
  * kw_fpdu_build(), or -EAGAIN if this payload is to be copied.
  */
 static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
 			     struct kw_tx_msg *m)
 {
-	int len, rv;
+	int len, ret;
 
 	ch->full = true;
 	ch->eor = true;
 	if (!kw_zc_listed(s)) {
 		if (ch->p != ch->start || !kw_zc_list(s, ch->p))
 			return 0;
-		/* The list is a socket buffer of its own. */
+		/* The list becomes a socket buffer of its own. */
 		ch->cut.room = ch->cut.emss;
 	}
 	if (ch->left < KW_FPDU_REF_MAX)
@@ -204,15 +221,15 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
 	len = kw_segmenter_payload(&ch->cut, KW_FPDU_REF_ROOM, m->hdr_len, m->left);
 	if (len < 0)
 		return 0;
-	rv = kw_zc_collect(s, &m->it, len);
-	if (rv == -EMSGSIZE)
+	ret = kw_zc_collect(s, &m->it, len);
+	if (ret == -EMSGSIZE)
 		return 0;
 	ch->full = false;
 	ch->eor = false;
-	if (!rv)
-		rv = kw_fpdu_alike(s, ch, m, len, 1, true);
+	if (!ret)
+		ret = kw_fpdu_alike(s, ch, m, len, 1, true);
 	kw_sg_release(&m->it);
-	return rv;
+	return ret;
 }
 
 /**
@@ -222,19 +239,19 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
  * @m: message
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
- * Return: a positive number if it has; 0 if there is no room, and @ch->full is
- * set; -EACCES if a right is missing.
+ * Return: a positive number if it was built; 0 if there is no room, and
+ * @ch->full is set; -EACCES if a right is missing.
  */
 int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
 		  struct kw_tx_msg *m)
 {
 	u32 nr = 1;
-	int len, rv;
+	int len, ret;
 
 	if (s->tx.zc_msg) {
-		rv = kw_fpdu_build_ref(s, ch, m);
-		if (rv != -EAGAIN)
-			return rv;
+		ret = kw_fpdu_build_ref(s, ch, m);
+		if (ret != -EAGAIN)
+			return ret;
 	}
 	len = kw_segmenter_payload(&ch->cut, ch->left, m->hdr_len, m->left);
 	if (len < 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Choosing the next message, and what is special about each: which header
- * template and which bytes it has (RFC 5040 section 4), and what follows when
- * all of it is in FPDUs. Cutting and framing are tx_fpdu.c's.
+ * The choice of the next message, and what is particular to each kind: its
+ * header template, its bytes (RFC 5040 section 4), and what follows when it is
+ * framed. tx_fpdu.c does segmentation and framing.
  */
 #include <rdma/ib_verbs.h>
 
@@ -23,11 +23,14 @@ static const u8 kw_send_ops[2][2] = {
 };
 
 /* The header template of a tagged message. */
-static void kw_msg_tagged(struct kw_tx_msg *m, u8 op, u32 stag, u64 to,
+static void kw_msg_tagged(struct kw_stream *s, u8 op, u32 stag, u64 to,
 			  u32 len)
 {
+	struct kw_tx_msg *m = &s->tx.m;
+
 	kw_ddp_put_tagged((u8 *)&m->head.ddp, false, KW_RDMAP_CTRL(op),
 			  stag, to);
+	kw_rdmap_set_version((u8 *)&m->head.ddp, kw_stream_version(s));
 	m->tagged = true;
 	m->hdr_len = KW_DDP_TAGGED_LEN;
 	m->left = len;
@@ -35,11 +38,14 @@ static void kw_msg_tagged(struct kw_tx_msg *m, u8 op, u32 stag, u64 to,
 }
 
 /* The same of an untagged one. */
-static void kw_msg_untagged(struct kw_tx_msg *m, u8 op, u32 inv_stag,
+static void kw_msg_untagged(struct kw_stream *s, u8 op, u32 inv_stag,
 			    u32 qn, u32 msn, u32 len)
 {
+	struct kw_tx_msg *m = &s->tx.m;
+
 	kw_ddp_put_untagged((u8 *)&m->head.ddp, false,
 			    KW_RDMAP_CTRL(op), inv_stag, qn, msn, 0);
+	kw_rdmap_set_version((u8 *)&m->head.ddp, kw_stream_version(s));
 	m->tagged = false;
 	m->hdr_len = KW_DDP_UNTAGGED_LEN;
 	m->left = len;
@@ -50,7 +56,7 @@ static void kw_msg_untagged(struct kw_tx_msg *m, u8 op, u32 inv_stag,
 static void kw_msg_body(struct kw_stream *s, u8 kind, u8 op, u32 qn, u32 msn,
 			u32 len)
 {
-	kw_msg_untagged(&s->tx.m, op, 0, qn, msn, len);
+	kw_msg_untagged(s, op, 0, qn, msn, len);
 	kw_sg_start_bytes(&s->tx.m.it, s->tx.body, len);
 	s->tx.msg = kind;
 }
@@ -68,10 +74,16 @@ static void kw_msg_read_req(struct kw_stream *s, u8 kind,
 		    kw_read_req_build(s->tx.body, req));
 }
 
+/* The STag of an empty message is not checked; to some RNICs 0 is special. */
+#define KW_RTR_STAG	1
+
 /* RFC 6581 section 5: the FPDU that opens the peer-to-peer model. */
 static void kw_msg_rtr(struct kw_stream *s)
 {
-	const struct kw_read_req req = {};
+	const struct kw_read_req req = {
+		.sink_stag = KW_RTR_STAG,
+		.src_stag = KW_RTR_STAG,
+	};
 
 	if (s->p.rtr == KW_RTR_READ) {
 		kw_msg_read_req(s, KW_MSG_RTR, &req);
@@ -80,7 +92,7 @@ static void kw_msg_rtr(struct kw_stream *s)
 	kw_msg_body(s, KW_MSG_RTR, KW_RDMAP_SEND, KW_QN_SEND, s->tx.send_msn,
 		    0);
 	if (s->p.rtr == KW_RTR_WRITE)
-		kw_msg_tagged(&s->tx.m, KW_RDMAP_WRITE, 0, 0, 0);
+		kw_msg_tagged(s, KW_RDMAP_WRITE, KW_RTR_STAG, 0, 0);
 }
 
 static void kw_msg_read_resp(struct kw_stream *s)
@@ -90,7 +102,7 @@ static void kw_msg_read_resp(struct kw_stream *s)
 	s->tx.src = (struct kiwarp_sge){
 		.addr = r->src_to, .lkey = r->src_stag, .length = r->size,
 	};
-	kw_msg_tagged(&s->tx.m, KW_RDMAP_READ_RESP, r->sink_stag, r->sink_to,
+	kw_msg_tagged(s, KW_RDMAP_READ_RESP, r->sink_stag, r->sink_to,
 		      r->size);
 	kw_sg_start(&s->tx.m.it, &s->tx.src, 1, IB_ACCESS_REMOTE_READ);
 	s->tx.msg = KW_MSG_READ_RESP;
@@ -126,9 +138,9 @@ static void kw_msg_wqe(struct kw_stream *s)
 	bool se = w->flags & KIWARP_SQE_SOLICITED;
 
 	if (w->opcode == KIWARP_OP_WRITE)
-		kw_msg_tagged(m, KW_RDMAP_WRITE, w->rkey, w->raddr, w->len);
+		kw_msg_tagged(s, KW_RDMAP_WRITE, w->rkey, w->raddr, w->len);
 	else
-		kw_msg_untagged(m, kw_send_ops[inv][se], inv ? w->inv_stag : 0,
+		kw_msg_untagged(s, kw_send_ops[inv][se], inv ? w->inv_stag : 0,
 				KW_QN_SEND, s->tx.send_msn, w->len);
 	if (w->flags & KIWARP_SQE_INLINE)
 		kw_sg_start_bytes(&m->it, w->inl, w->len);
@@ -136,7 +148,7 @@ static void kw_msg_wqe(struct kw_stream *s)
 		kw_sg_start(&m->it, w->sge, w->num_sge, 0);
 	s->tx.msg = KW_MSG_WQE;
 	if (w->len >= s->zcopy_min)
-		kw_zc_lend(s);
+		kw_zc_begin(s);
 }
 
 static bool kw_wqe_is_read(const struct kw_wqe *w)
@@ -148,7 +160,7 @@ static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
 {
 	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
 		return false;
-	/* With no Reads allowed at all, kw_wqe_check() is to say so. */
+	/* If no Reads are allowed at all, kw_wqe_check() fails it. */
 	return !kw_wqe_is_read(w) || !s->p.ord || s->orq_len < s->p.ord;
 }
 
@@ -171,7 +183,7 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 		return w->status;
 	if (kw_wqe_is_read(w) && !s->p.ord)
 		return IB_WC_LOC_QP_OP_ERR;
-	/* Of a single entry, gathering the first byte checks all of it. */
+	/* Copying the first byte of a single entry checks all of that entry. */
 	if ((access || w->num_sge > 1) &&
 	    kw_sg_check(s, w->sge, w->num_sge, access))
 		return IB_WC_LOC_PROT_ERR;
@@ -187,21 +199,19 @@ static bool kw_wqe_is_local(const struct kw_wqe *w)
 	       w->opcode == KIWARP_OP_REG_MR;
 }
 
-/* Start the held WQE. Returns false if the stream failed over it. */
+/* Start the held WQE. Returns false if it failed the stream. */
 static bool kw_wqe_start(struct kw_stream *s)
 {
 	struct kw_wqe *w = &s->tx.wqe;
 	u16 status = kw_wqe_check(s, w);
 
-	if (status == IB_WC_SUCCESS && kw_wqe_is_local(w))
-		status = s->ops->local_op(s, w);
 	if (status != IB_WC_SUCCESS) {
 		kw_wqe_fail(s, status);
 		return false;
 	}
 	s->tx.held = false;
 	if (kw_wqe_is_local(w))
-		s->ops->wqe_done(s, w->index, status);
+		s->tx.msg = KW_MSG_LOCAL;
 	else if (kw_wqe_is_read(w))
 		kw_msg_read(s);
 	else
@@ -209,38 +219,27 @@ static bool kw_wqe_start(struct kw_stream *s)
 	return true;
 }
 
-static bool kw_sq_work(const struct kw_stream *s)
-{
-	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
-}
-
-/* Take the next WQE that may start. */
+/* Take the next WQE, if it may start. */
 static bool kw_next_wqe(struct kw_stream *s)
 {
-	while (kw_sq_work(s) && s->tx.msg == KW_MSG_NONE) {
-		if (!s->tx.held && !s->ops->next_wqe(s, &s->tx.wqe))
-			return false;
-		s->tx.held = true;
-		if (!kw_wqe_may_start(s, &s->tx.wqe))
-			return false;
-		if (!kw_wqe_start(s))
-			return false;
-	}
-	return s->tx.msg != KW_MSG_NONE;
+	if (!s->tx.held && !s->ops->next_wqe(s, &s->tx.wqe))
+		return false;
+	s->tx.held = true;
+	return kw_wqe_may_start(s, &s->tx.wqe) && kw_wqe_start(s);
 }
 
 /*
  * Choose the next message. Messages do not interleave (RFC 5041 section 5.3),
- * so Read Responses and the send queue take turns, message by message.
+ * so Read Responses and the send queue alternate, message by message.
  */
 static void kw_next_msg(struct kw_stream *s)
 {
-	if (kw_sq_work(s)) {
+	if (kw_stream_live(s)) {
 		if (s->tx.rtr_pending)
 			kw_msg_rtr(s);
 		else if (!s->irq_len)
 			kw_next_wqe(s);
-		else if (!(s->tx.responded && kw_next_wqe(s)) && kw_sq_work(s))
+		else if (!(s->tx.responded && kw_next_wqe(s)) && kw_stream_live(s))
 			kw_msg_read_resp(s);
 	}
 	/* A WQE may have failed the stream. */
@@ -297,6 +296,7 @@ static void kw_msg_framed(struct kw_stream *s)
 	u8 kind = s->tx.msg;
 
 	s->tx.msg = KW_MSG_NONE;
+	s->tx.budget--;
 	switch (kind) {
 	case KW_MSG_WQE:
 		kw_wqe_framed(s);
@@ -305,7 +305,7 @@ static void kw_msg_framed(struct kw_stream *s)
 		kw_read_framed(s);
 		break;
 	case KW_MSG_READ_RESP:
-		s->irq_head = (s->irq_head + 1) % s->p.ird;
+		s->irq_head = (s->irq_head + 1) % kw_irq_size(s);
 		s->irq_len--;
 		s->tx.responded = true;
 		break;
@@ -320,9 +320,24 @@ static void kw_msg_framed(struct kw_stream *s)
 	}
 }
 
+/* Do the current WQE, which has no message. */
+static void kw_msg_local(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	u16 status = s->ops->local_op(s, w);
+
+	if (status != IB_WC_SUCCESS) {
+		kw_wqe_fail(s, status);
+		return;
+	}
+	s->tx.msg = KW_MSG_NONE;
+	s->tx.budget--;
+	s->ops->wqe_done(s, w->index, status);
+}
+
 /*
  * The source may have been deregistered since the request was checked. The
- * peer is shown what is left of the request (RFC 5040 section 4.8).
+ * Terminate quotes what is left of the request (RFC 5040 section 4.8).
  */
 static void kw_read_resp_fail(struct kw_stream *s)
 {
@@ -338,6 +353,7 @@ static void kw_read_resp_fail(struct kw_stream *s)
 	/* Those held have successive MSNs, and this is the oldest. */
 	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
 			    KW_QN_READ_REQ, s->rx.read_msn - s->irq_len, 0);
+	kw_rdmap_set_version(hdr, kw_stream_version(s));
 	kw_read_req_build(body, &left);
 	s->tx.msg = KW_MSG_NONE;
 	kw_term_set(&s->tx.term, code ? code : KW_TERM_RDMAP_INV_STAG,
@@ -346,45 +362,61 @@ static void kw_read_resp_fail(struct kw_stream *s)
 }
 
 /**
- * kw_tx_more() - whether there is something to frame
+ * kw_tx_pending() - whether there is something to frame, now or later
  * @s: stream
  *
  * Takes a WQE off the send queue if that is what comes next.
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
- * Return: true if kw_tx_frame() has something to do.
+ * Return: true if there is.
  */
-bool kw_tx_more(struct kw_stream *s)
+bool kw_tx_pending(struct kw_stream *s)
 {
-	if (s->tx.await_first && !s->tx.term_pending)
-		return false;
 	if (s->tx.msg == KW_MSG_NONE)
 		kw_next_msg(s);
 	return s->tx.msg != KW_MSG_NONE;
 }
 
 /**
- * kw_tx_frame() - build the next FPDU, or FPDUs
+ * kw_tx_more() - kw_tx_pending(), unless the peer's first FPDU is waited for
  * @s: stream
+ *
+ * Context: as kw_tx_pending().
+ * Return: true if kw_tx_frame() has something to do.
+ */
+bool kw_tx_more(struct kw_stream *s)
+{
+	return (!s->tx.await_first || s->tx.term_pending) && kw_tx_pending(s);
+}
+
+/**
+ * kw_tx_frame() - build the next FPDU, or FPDUs
+ * @s: stream with some of its budget left
  * @ch: where to
  *
+ * A WQE that sends nothing is done.
+ *
  * Context: as kw_tx_more().
- * Return: true if there may be more to build: else there is nothing, or
- * @ch->full says that a new chunk is wanted.
+ * Return: true if there may be more to build. If false, there is nothing, or
+ * @ch->full says that another transmit buffer is needed.
  */
 bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
 {
-	int rv;
+	int ret;
 
 	if (!kw_tx_more(s))
 		return false;
-	rv = kw_fpdu_build(s, ch, &s->tx.m);
-	if (!rv)
+	if (s->tx.msg == KW_MSG_LOCAL) {
+		kw_msg_local(s);
+		return true;
+	}
+	ret = kw_fpdu_build(s, ch, &s->tx.m);
+	if (!ret)
 		return false;
-	/* Memory that may not be read leaves a Terminate in its place. */
-	if (rv < 0 && s->tx.msg == KW_MSG_READ_RESP)
+	/* If its source may not be read, a Terminate replaces the response. */
+	if (ret < 0 && s->tx.msg == KW_MSG_READ_RESP)
 		kw_read_resp_fail(s);
-	else if (rv < 0)
+	else if (ret < 0)
 		kw_wqe_fail(s, IB_WC_LOC_PROT_ERR);
 	else if (!s->tx.m.left)
 		kw_msg_framed(s);

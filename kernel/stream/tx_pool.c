@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Blocks of pages that FPDUs are built in.
+ * The page pool of transmit buffers, in which FPDUs are built.
  *
- * TCP refers to a block until the bytes in it are acknowledged and read. Each
- * CPU keeps the blocks that its streams have filled, in that order, and takes
- * the first one again when it holds the only reference: which saves allocating
- * and, where the kernel clears what it allocates, clearing pages that are to be
- * written anyway. A stream has a block only while it is sending, so that one
- * that is idle costs none.
+ * TCP refers to a buffer until the bytes in it are acknowledged and read. Each
+ * CPU keeps the buffers that its streams have filled, in that order, and reuses
+ * the first one when the pool holds the only reference. That saves the
+ * allocation and, where the kernel clears allocated pages, clearing pages that
+ * are overwritten anyway. A stream has a buffer only while it is sending: an
+ * idle one costs no memory.
  */
 #include <linux/bottom_half.h>
 #include <linux/mm.h>
@@ -16,23 +16,23 @@
 #include "stream/tx_pool.h"
 
 /*
- * As much as TCP puts into one socket buffer: what is in two blocks goes out in
- * two, each with its own way through the stack, and acknowledged by itself. The
- * page allocator keeps order 3 at hand, for when this cannot be had.
+ * As much as TCP puts into one socket buffer: what is in two transmit buffers
+ * takes two, each processed and acknowledged by itself. The page allocator
+ * keeps order 3 at hand, for when this cannot be had.
  */
 #define KW_TX_POOL_ORDER		get_order(65536)
 #define KW_TX_POOL_ORDER_LESS	PAGE_ALLOC_COSTLY_ORDER
-/* Of a CPU: more than a connection has in flight in most networks. */
+/* Per CPU: more than a connection has in flight in most networks. */
 #define KW_TX_POOL_MAX		32
 
 /**
- * struct kw_tx_pool - a CPU's blocks
+ * struct kw_tx_pool - a CPU's transmit buffers
  * @cur: the one that has room
  * @head: oldest entry of @used
  * @nr: entries in use
  * @used: full ones, oldest first; each with a reference
  *
- * Softirqs are off while one is touched.
+ * Accessed with softirqs off.
  */
 struct kw_tx_pool {
 	struct page_frag cur;
@@ -52,7 +52,7 @@ static struct page *kw_tx_pool_pop(struct kw_tx_pool *b)
 	return page;
 }
 
-/* Keep a block that is full. Memory of the emergency reserve goes back there. */
+/* Keep a full buffer. Memory of the emergency reserve is freed instead. */
 static void kw_tx_pool_push(struct kw_tx_pool *b, struct page *page)
 {
 	if (compound_order(page) != KW_TX_POOL_ORDER || page_is_pfmemalloc(page)) {
@@ -64,7 +64,7 @@ static void kw_tx_pool_push(struct kw_tx_pool *b, struct page *page)
 	b->used[(b->head + b->nr++) % KW_TX_POOL_MAX] = page;
 }
 
-/* A block of this CPU's without other references, or the one with room. */
+/* A buffer of this CPU's: the one with room, or one that TCP has released. */
 static bool kw_tx_pool_take(struct kw_tx_pool *b, struct page_frag *f, u32 want)
 {
 	if (b->cur.page) {
@@ -103,9 +103,9 @@ static bool kw_tx_pool_alloc(struct page_frag *f)
 }
 
 /**
- * kw_tx_pool_get() - get room to build in
- * @f: what the caller has already, if its page is not NULL; becomes where
- *	there is room from its offset on
+ * kw_tx_pool_get() - get room in a transmit buffer
+ * @f: the caller's present buffer, if its page is not NULL; becomes one with
+ *	room from its offset on
  * @want: bytes of room, at most a page
  *
  * Context: softirq or process.
@@ -129,7 +129,7 @@ bool kw_tx_pool_get(struct page_frag *f, u32 want)
 }
 
 /**
- * kw_tx_pool_put() - let others use the room that is left
+ * kw_tx_pool_put() - return the room that is left
  * @f: from kw_tx_pool_get(), its offset behind what was built; loses its page
  *
  * Context: softirq or process.
@@ -151,11 +151,11 @@ void kw_tx_pool_put(struct page_frag *f)
 }
 
 /**
- * kw_tx_pool_idle() - how much a CPU's full blocks hold
+ * kw_tx_pool_idle() - pages in a CPU's full buffers
  * @cpu: which
  *
  * Context: any.
- * Return: pages, as a moment shows them.
+ * Return: pages, a snapshot.
  */
 unsigned long kw_tx_pool_idle(int cpu)
 {
@@ -165,7 +165,7 @@ unsigned long kw_tx_pool_idle(int cpu)
 }
 
 /**
- * kw_tx_pool_trim() - free this CPU's full blocks that TCP has released
+ * kw_tx_pool_trim() - free this CPU's full buffers that TCP has released
  *
  * The oldest are released first.
  *
@@ -183,7 +183,26 @@ void kw_tx_pool_trim(void)
 }
 
 /**
- * kw_tx_pool_exit() - free all blocks
+ * kw_tx_pool_drop() - free all buffers of a CPU that is not running
+ * @cpu: which
+ *
+ * Buffers to which TCP refers live on until TCP releases them.
+ *
+ * Context: process; nothing else accesses that CPU's buffers.
+ */
+void kw_tx_pool_drop(unsigned int cpu)
+{
+	struct kw_tx_pool *b = per_cpu_ptr(&kw_tx_pool, cpu);
+
+	if (b->cur.page)
+		put_page(b->cur.page);
+	b->cur.page = NULL;
+	while (b->nr)
+		put_page(kw_tx_pool_pop(b));
+}
+
+/**
+ * kw_tx_pool_exit() - free all buffers
  *
  * Context: process, when there are no streams any more.
  */
@@ -191,13 +210,6 @@ void kw_tx_pool_exit(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		struct kw_tx_pool *b = per_cpu_ptr(&kw_tx_pool, cpu);
-
-		if (b->cur.page)
-			put_page(b->cur.page);
-		b->cur.page = NULL;
-		while (b->nr)
-			put_page(kw_tx_pool_pop(b));
-	}
+	for_each_possible_cpu(cpu)
+		kw_tx_pool_drop(cpu);
 }

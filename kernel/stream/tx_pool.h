@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Blocks of pages that FPDUs are built in, shared by all streams of a CPU. */
+/* The page pool of transmit buffers, shared by all streams of a CPU. */
 #ifndef KW_STREAM_TX_POOL_H
 #define KW_STREAM_TX_POOL_H
 
@@ -10,6 +10,7 @@ bool kw_tx_pool_get(struct page_frag *f, u32 want);
 void kw_tx_pool_put(struct page_frag *f);
 unsigned long kw_tx_pool_idle(int cpu);
 void kw_tx_pool_trim(void);
+void kw_tx_pool_drop(unsigned int cpu);
 void kw_tx_pool_exit(void);
 
 /* tx_pool_shrink.c */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The kernel may have the blocks back when memory is short. A CPU's are its own
- * to touch, so that each lets go of its own, in a work item there.
+ * The shrinker of the page pool. Only a CPU itself accesses its buffers, so
+ * each frees its own, in a work item there. A CPU that goes offline keeps none.
  */
+#include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
 #include <linux/shrinker.h>
@@ -12,6 +13,7 @@
 
 static DEFINE_PER_CPU(struct work_struct, kw_shrink_work);
 static struct shrinker *kw_shrinker;
+static enum cpuhp_state kw_shrink_hp_state;
 
 static void kw_shrink_this_cpu(struct work_struct *work)
 {
@@ -46,15 +48,21 @@ static unsigned long kw_shrink_scan(struct shrinker *sh,
 	return nr ?: SHRINK_STOP;
 }
 
+static int kw_shrink_cpu_dead(unsigned int cpu)
+{
+	kw_tx_pool_drop(cpu);
+	return 0;
+}
+
 /**
  * kw_tx_pool_shrink_init() - register the shrinker of the page pool
  *
  * Context: process, before the first stream.
- * Return: 0 or -ENOMEM.
+ * Return: 0 or -errno.
  */
 int kw_tx_pool_shrink_init(void)
 {
-	int cpu;
+	int cpu, ret;
 
 	for_each_possible_cpu(cpu)
 		INIT_WORK(per_cpu_ptr(&kw_shrink_work, cpu),
@@ -62,6 +70,14 @@ int kw_tx_pool_shrink_init(void)
 	kw_shrinker = shrinker_alloc(0, "kiwarp-blocks");
 	if (!kw_shrinker)
 		return -ENOMEM;
+	/* States of this section are left when the CPU has stopped running. */
+	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kiwarp:dead",
+					NULL, kw_shrink_cpu_dead);
+	if (ret < 0) {
+		shrinker_free(kw_shrinker);
+		return ret;
+	}
+	kw_shrink_hp_state = ret;
 	kw_shrinker->count_objects = kw_shrink_count;
 	kw_shrinker->scan_objects = kw_shrink_scan;
 	shrinker_register(kw_shrinker);
@@ -77,6 +93,7 @@ void kw_tx_pool_shrink_exit(void)
 {
 	int cpu;
 
+	cpuhp_remove_state_nocalls(kw_shrink_hp_state);
 	shrinker_free(kw_shrinker);
 	for_each_possible_cpu(cpu)
 		cancel_work_sync(per_cpu_ptr(&kw_shrink_work, cpu));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Whether vector registers can be used at all, and long runs of bytes one by
- * one.
+ * Whether vector registers can be used at all, and sections for single long
+ * runs of bytes.
  */
 #include <linux/cache.h>
 
@@ -28,26 +28,32 @@ void kw_vec_init(void)
 }
 
 /**
- * kw_memcpy_fpu() - kw_memcpy_auto() of KW_VEC_MIN bytes and more
+ * kw_memcpy_auto() - kw_memcpy(), in sections of its own if that pays off
  * @dst: where to
  * @src: bytes
  * @len: how many
  *
- * Context: as kw_memcpy_auto().
+ * Context: softirq or process; inside another section it is kw_memcpy().
  */
-void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len)
+void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
 {
-	bool vec = kw_vec_begin(len);
+	u32 n;
 
-	if (vec)
-		kw_memcpy_vec(dst, src, len);
-	else
-		kw_memcpy(dst, src, len);
-	kw_vec_end(vec);
+	for (; len; dst += n, src += n, len -= n) {
+		bool vec;
+
+		n = min_t(u32, len, KW_VEC_MAX);
+		vec = kw_vec_begin(n);
+		if (vec)
+			kw_memcpy_vec(dst, src, n);
+		else
+			kw_memcpy(dst, src, n);
+		kw_vec_end(vec);
+	}
 }
 
 /**
- * kw_crc32c_fpu() - kw_crc32c_auto() of KW_VEC_MIN bytes and more
+ * kw_crc32c_auto() - kw_crc32c(), as kw_memcpy_auto()
  * @crc: so far
  * @p: bytes
  * @len: how many
@@ -55,11 +61,17 @@ void kw_memcpy_fpu(u8 *dst, const u8 *src, u32 len)
  * Context: as kw_memcpy_auto().
  * Return: the CRC over them, too.
  */
-u32 kw_crc32c_fpu(u32 crc, const u8 *p, u32 len)
+u32 kw_crc32c_auto(u32 crc, const u8 *p, u32 len)
 {
-	bool vec = kw_vec_begin(len);
+	u32 n;
 
-	crc = vec ? kw_crc32c_vec(crc, p, len) : kw_crc32c(crc, p, len);
-	kw_vec_end(vec);
+	for (; len; p += n, len -= n) {
+		bool vec;
+
+		n = min_t(u32, len, KW_VEC_MAX);
+		vec = kw_vec_begin(n);
+		crc = vec ? kw_crc32c_vec(crc, p, n) : kw_crc32c(crc, p, n);
+		kw_vec_end(vec);
+	}
 	return crc;
 }

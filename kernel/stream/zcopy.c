@@ -2,30 +2,30 @@
 /*
  * Sending payload without a copy.
  *
- * FPDUs are cut as ever. Headers, pads and CRCs are built in the page block;
- * payload goes to TCP as references to the region's pages, in a list of page
- * pieces that becomes the fragments of one socket buffer: [header] [payload]
+ * FPDUs are cut as in a copy. Headers, pads and CRCs are built in the transmit
+ * buffer. Payload goes to TCP as references to the region's pages. A list of
+ * page pieces becomes the fragments of one socket buffer: [header] [payload]
  * [CRC, header] [payload] ... [CRC]. A list has whole FPDUs and starts a socket
  * buffer of its own, so that segments begin with FPDUs as they do otherwise.
  *
- * Lifetime of the buffer: every skb with pieces of such a message refers to its
- * struct kw_zc_msg. When the last of them is freed no byte can be sent any more,
- * not even by a retransmission in a queueing discipline or a network card. Only
- * then the work request completes, or is flushed. A graceful end therefore
- * waits for all messages in flight; any other end waits for a bounded time
- * (kw_zc_close()).
+ * Lifetime of the consumer's buffer: every skb with pieces of such a message
+ * refers to its struct kw_zc_msg. When the last of them is freed no byte can be
+ * sent any more, not even by a retransmission in a queueing discipline or a
+ * network card. Only then the work request completes, or is flushed. A graceful
+ * end therefore waits for all messages in flight; any other end waits for a
+ * bounded time (kw_zc_close()).
  *
- * A consumer that deregisters or invalidates memory which a work request of
- * its own still uses breaks that rule, and affects itself only: each piece has
- * a reference to its page, so that the page is not given to others. What is
+ * A consumer that deregisters or invalidates memory which a work request of its
+ * own still uses breaks that rule, and affects itself only. Each piece has a
+ * reference to its page, which is therefore not given to others. What is
  * written there meanwhile may still be sent as part of that work request, and
- * the CRC made before shows it to the peer. Waiting for TCP in dereg_mr instead
- * would let a peer that acknowledges nothing hold the consumer up.
+ * the peer sees it by the CRC computed before. If dereg_mr waited for TCP
+ * instead, a peer that acknowledges nothing could block the consumer.
  *
  * Read Responses are always copied: the memory that a peer reads stays the
- * consumer's, who may write to it at any time. A CRC of what is sent later would
- * then be wrong, and end the connection. With markers there would be a piece
- * for every 508 bytes: those messages are copied, too.
+ * consumer's, who may write to it at any time. A CRC of what is sent later
+ * would then be wrong, and end the connection. Messages with markers are
+ * copied, too: there would be a piece for every 508 bytes.
  */
 #include <linux/bvec.h>
 #include <linux/mm.h>
@@ -41,14 +41,14 @@
 #include "stream/zcopy.h"
 
 /*
- * An FPDU with less payload is copied as ever: a reference to a page costs about
- * as much as copying this, and takes a fragment of the socket buffer besides.
+ * An FPDU with less payload is copied: a reference to a page costs about as
+ * much as copying this, and takes a fragment of the socket buffer besides.
  */
 #define KW_ZC_PAYLOAD_MIN	512
 
 /*
- * How long the end of a stream waits for pages that its socket has let go of:
- * what is in a card is sent, or dropped, in far less.
+ * How long the end of a stream waits for pages that its socket has released. A
+ * card sends or drops them in far less.
  */
 #define KW_ZC_GRACE	(10 * HZ)
 
@@ -60,7 +60,7 @@
  * @node: in kw_zcopy.done
  * @index: of the work request
  * @framed: FPDUs were made of all of it
- * @copied: the stack copied pieces for itself, as a receiver on this machine does
+ * @copied: the stack copied pieces, as it does for a receiver on this machine
  */
 struct kw_zc_msg {
 	struct ubuf_info ubuf;
@@ -74,15 +74,16 @@ struct kw_zc_msg {
 /**
  * struct kw_zcopy - messages in flight without a copy; can outlive the stream
  * @ref: the stream's, and one of each message
- * @s: the stream, while @attached
- * @lock: @attached, @done, @busy
- * @attached: the stream wants to know what comes back
- * @done: messages that are back
+ * @s: the stream; NULL once it does not wait for @busy any more
+ * @lock: @s, @attached, @done, @busy
+ * @attached: the stream completes the messages in @done
+ * @done: messages that TCP has released
  * @busy: messages in flight, or in @done
- * @idle: to wait for @busy to become 0, once not @attached
+ * @deadline: until when the stream waits for @busy to become 0, once not
+ *	@attached; jiffies
  * @work: takes @done to the stream
  * @msg: whose pieces the list has; NULL if there is no list
- * @tail: bytes of the block from here on are not in the list yet
+ * @tail: bytes of the transmit buffer from here on are not in the list yet
  * @nr: pieces in the list
  * @pieces: how many wait behind it: see kw_zc_collect()
  * @bytes: of payload in the list that were not copied
@@ -95,11 +96,11 @@ struct kw_zc_msg {
 struct kw_zcopy {
 	struct kref ref;
 	struct kw_stream *s;
-	spinlock_t lock;		/* attached, done, busy */
+	spinlock_t lock;		/* s, attached, done, busy */
 	bool attached;
 	struct list_head done;
 	u32 busy;
-	wait_queue_head_t idle;
+	unsigned long deadline;
 	struct delayed_work work;
 
 	struct kw_zc_msg *msg;
@@ -111,7 +112,7 @@ struct kw_zcopy {
 	struct bio_vec vec[MAX_SKB_FRAGS];
 };
 
-/* The module can not go while TCP may call into it. */
+/* The module cannot be unloaded while TCP may call into it. */
 static atomic_t kw_zc_live = ATOMIC_INIT(0);
 static DECLARE_WAIT_QUEUE_HEAD(kw_zc_gone);
 
@@ -131,9 +132,9 @@ static void kw_zc_msg_free(struct kw_zc_msg *m)
 }
 
 /*
- * Somebody has let go of a message. This may run under the socket lock or
- * under that of a queueing discipline or a card, so it only leaves word. The
- * read-side section is what kw_zc_exit() waits for.
+ * A reference to a message was dropped. This may run under the socket lock or
+ * under that of a queueing discipline or a card, so it only queues work.
+ * kw_zc_exit() waits for the read-side section.
  */
 static void kw_zc_complete(struct sk_buff *skb, struct ubuf_info *ubuf,
 			   bool success)
@@ -141,6 +142,7 @@ static void kw_zc_complete(struct sk_buff *skb, struct ubuf_info *ubuf,
 	struct kw_zc_msg *m = container_of(ubuf, struct kw_zc_msg, ubuf);
 	struct kw_zcopy *zc = m->zc;
 	unsigned long flags;
+	struct kw_stream *ending;
 	bool attached;
 
 	if (!success)
@@ -154,8 +156,9 @@ static void kw_zc_complete(struct sk_buff *skb, struct ubuf_info *ubuf,
 		list_add_tail(&m->node, &zc->done);
 		kw_stream_queue(zc->s, &zc->work, 0);
 	} else {
-		zc->busy--;
-		wake_up(&zc->idle);
+		ending = zc->s;
+		if (!--zc->busy && ending)
+			kw_stream_queue(ending, &ending->end_work, 0);
 	}
 	spin_unlock_irqrestore(&zc->lock, flags);
 	if (!attached)
@@ -169,8 +172,7 @@ static const struct ubuf_info_ops kw_zc_ops = {
 
 static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 {
-	bool good = m->framed && (s->state == KW_STREAM_OPEN ||
-				  s->state == KW_STREAM_CLOSING);
+	bool good = m->framed && kw_stream_live(s);
 
 	if (m->copied)
 		kw_counter_add(s->counters, KW_CNT_TX_ZCOPY_COPIED, 1);
@@ -178,14 +180,17 @@ static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 	kw_zc_msg_free(m);
 }
 
-/* Complete what is back. Socket lock. */
-static void kw_zc_reap(struct kw_zcopy *zc)
+/* Complete the messages that TCP has released. */
+static void kw_zc_work(struct work_struct *work)
 {
+	struct kw_zcopy *zc = container_of(to_delayed_work(work),
+					   struct kw_zcopy, work);
 	struct kw_stream *s = zc->s;
 	struct kw_zc_msg *m, *next;
 	LIST_HEAD(done);
 	u32 n = 0;
 
+	lock_sock(s->sock->sk);
 	spin_lock_irq(&zc->lock);
 	list_splice_init(&zc->done, &done);
 	spin_unlock_irq(&zc->lock);
@@ -197,24 +202,14 @@ static void kw_zc_reap(struct kw_zcopy *zc)
 	zc->busy -= n;
 	spin_unlock_irq(&zc->lock);
 	s->ops->notify(s);
-	/* The end may have waited for it. */
+	/* The teardown may have waited for it. */
 	if (!kw_zc_busy(s))
 		kw_stream_drained(s);
-}
-
-static void kw_zc_work(struct work_struct *work)
-{
-	struct kw_zcopy *zc = container_of(to_delayed_work(work),
-					   struct kw_zcopy, work);
-	struct sock *sk = zc->s->sock->sk;
-
-	lock_sock(sk);
-	kw_zc_reap(zc);
-	release_sock(sk);
+	release_sock(s->sock->sk);
 }
 
 /**
- * kw_zc_open() - get ready to send without a copy, if the stream is to
+ * kw_zc_open() - prepare to send without a copy, if the settings ask for it
  * @s: stream that is being started; its parameters are known
  *
  * Context: process.
@@ -224,8 +219,6 @@ int kw_zc_open(struct kw_stream *s)
 {
 	struct kw_zcopy *zc;
 
-	s->zc = NULL;
-	s->tx.zc_msg = NULL;
 	s->zcopy_min = U32_MAX;
 	if (!s->p.set.zcopy_min || s->p.tx_markers)
 		return 0;
@@ -235,7 +228,6 @@ int kw_zc_open(struct kw_stream *s)
 	kref_init(&zc->ref);
 	spin_lock_init(&zc->lock);
 	INIT_LIST_HEAD(&zc->done);
-	init_waitqueue_head(&zc->idle);
 	INIT_DELAYED_WORK(&zc->work, kw_zc_work);
 	zc->s = s;
 	zc->attached = true;
@@ -273,9 +265,10 @@ void kw_zc_detach(struct kw_stream *s)
 		return;
 	spin_lock_irq(&zc->lock);
 	zc->attached = false;
+	zc->deadline = jiffies + KW_ZC_GRACE;
 	spin_unlock_irq(&zc->lock);
 	cancel_delayed_work_sync(&zc->work);
-	/* Nobody adds to it now. */
+	/* Nothing adds to it now. */
 	list_for_each_entry_safe(m, next, &zc->done, node) {
 		kw_zc_msg_free(m);
 		spin_lock_irq(&zc->lock);
@@ -287,28 +280,43 @@ void kw_zc_detach(struct kw_stream *s)
 }
 
 /**
- * kw_zc_close() - wait, for a bounded time, until no message is in flight
+ * kw_zc_close() - drop the state if no message is in flight or time is over
  * @s: stream after kw_zc_detach() whose socket is gone, or that did not start
  *
- * With the socket go all bytes that TCP has in its queues; what it has passed
- * on is sent or dropped at once, as a rule. Not to wait for ever for an interface
- * that does neither is safe: the stream is dead, and its peer has got the Terminate.
+ * With the socket go all bytes that TCP has in its queues. What it has passed
+ * on is usually sent or dropped at once. For an interface that does neither the
+ * wait is bounded. That is safe: the stream is dead, and its peer has got the
+ * Terminate.
  *
  * Context: process.
+ * Return: true if the stream has none any more; false: its end_work is queued,
+ * and this is to be called once more.
  */
-void kw_zc_close(struct kw_stream *s)
+bool kw_zc_close(struct kw_stream *s)
 {
 	struct kw_zcopy *zc = s->zc;
+	long left;
+	bool over;
 
 	if (!zc)
-		return;
-	wait_event_timeout(zc->idle, !READ_ONCE(zc->busy), KW_ZC_GRACE);
+		return true;
+	spin_lock_irq(&zc->lock);
+	left = zc->deadline - jiffies;
+	over = !zc->busy || left <= 0;
+	if (over)
+		zc->s = NULL;
+	else
+		kw_stream_queue(s, &s->end_work, left);
+	spin_unlock_irq(&zc->lock);
+	if (!over)
+		return false;
 	s->zc = NULL;
 	kref_put(&zc->ref, kw_zc_free);
+	return true;
 }
 
 /**
- * kw_zc_exit() - wait until TCP has nothing left to tell
+ * kw_zc_exit() - wait until TCP calls back no more
  *
  * Context: module unload, when there are no streams any more.
  */
@@ -330,15 +338,15 @@ bool kw_zc_busy(const struct kw_stream *s)
 }
 
 /**
- * kw_zc_lend() - begin to send the current work request without a copy
+ * kw_zc_begin() - begin to send the current work request without a copy
  * @s: stream; its tx.wqe is a Send or Write of at least s->zcopy_min bytes
  *
- * If that is not possible it is copied, which is always right: an interface
- * that can not gather (NETIF_F_SG) would have TCP copy it anyway.
+ * If that is not possible it is copied. An interface that cannot gather
+ * (NETIF_F_SG) would have TCP copy it anyway.
  *
  * Context: socket lock held, transmit token owned.
  */
-void kw_zc_lend(struct kw_stream *s)
+void kw_zc_begin(struct kw_stream *s)
 {
 	struct kw_zcopy *zc = s->zc;
 	struct kw_zc_msg *m;
@@ -365,7 +373,7 @@ void kw_zc_lend(struct kw_stream *s)
 /**
  * kw_zc_framed() - all FPDUs of the current zero-copy message are built
  * @s: stream
- * @whole: because it is all in FPDUs; else because the stream has failed
+ * @whole: because all of it is in FPDUs; else because the stream has failed
  *
  * Context: socket lock held, or the stream is at its end.
  */
@@ -395,7 +403,7 @@ bool kw_zc_listed(const struct kw_stream *s)
 /**
  * kw_zc_list() - begin a list for the current zero-copy message
  * @s: stream
- * @start: where in the block the list's headers begin
+ * @start: where in the transmit buffer the list's headers begin
  *
  * Context: socket lock held, transmit token owned.
  * Return: false if there is one of another message.
@@ -407,7 +415,7 @@ bool kw_zc_list(struct kw_stream *s, u8 *start)
 
 	if (zc->msg)
 		return false;
-	/* A socket buffer of its own, or there might be too few fragments left. */
+	/* End the last skb: it might have too few fragments left. */
 	if (skb)
 		TCP_SKB_CB(skb)->eor = 1;
 	zc->msg = s->tx.zc_msg;
@@ -420,7 +428,7 @@ bool kw_zc_list(struct kw_stream *s, u8 *start)
 
 /*
  * The piece of a page that begins at @va and is at most @len bytes long. Kernel
- * consumers may send out of memory whose pages know no references.
+ * consumers may send out of memory whose pages are not reference-counted.
  */
 static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
 {
@@ -445,8 +453,8 @@ static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
  * @it: where the payload is; moved past it if this returns 0
  * @len: bytes of payload
  *
- * The pieces wait behind the list's end, leaving one entry for what is to stand
- * before them; kw_zc_add() makes them part of it.
+ * The pieces wait behind the list's end, with one entry free for the bytes
+ * before them. kw_zc_add() makes them part of the list.
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
  * Return: 0; -EAGAIN if the payload is to be copied, -EMSGSIZE if the list is
@@ -455,22 +463,22 @@ static bool kw_zc_piece(struct bio_vec *bv, const u8 *va, u32 len)
 int kw_zc_collect(struct kw_stream *s, struct kw_sg_iter *it, u32 len)
 {
 	struct kw_zcopy *zc = s->zc;
-	/* One entry before, and one for the block's last bytes. */
+	/* One entry before, and one for the transmit buffer's last bytes. */
 	const u32 room = MAX_SKB_FRAGS - 2 - min_t(u32, zc->nr,
 						   MAX_SKB_FRAGS - 2);
 	struct bio_vec *bv = &zc->vec[zc->nr + 1];
 	const struct kiwarp_sge *sge = it->sge;
 	u32 off = it->off;
-	int rv;
+	int ret;
 
 	zc->pieces = 0;
 	if (len < KW_ZC_PAYLOAD_MIN)
 		return -EAGAIN;
 	while (len) {
-		rv = -EACCES;
+		ret = -EACCES;
 		if (!it->run.len && !kw_sg_next(s, it))
 			goto drop;
-		rv = zc->nr ? -EMSGSIZE : -EAGAIN;
+		ret = zc->nr ? -EMSGSIZE : -EAGAIN;
 		if (zc->pieces == room ||
 		    !kw_zc_piece(bv, it->run.va, min_t(u64, it->run.len, len)))
 			goto drop;
@@ -486,10 +494,10 @@ drop:
 	kw_sg_release(it);
 	it->sge = sge;
 	it->off = off;
-	return rv;
+	return ret;
 }
 
-/* The block's bytes from the list's tail to @end. */
+/* Add the transmit buffer's bytes from the list's tail to @end. */
 static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
 {
 	struct kw_zcopy *zc = s->zc;
@@ -503,7 +511,7 @@ static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
 /**
  * kw_zc_add() - make the pieces that kw_zc_collect() found part of the list
  * @s: stream
- * @at: where in the block they stand: what is before is before them in the list
+ * @at: their place in the transmit buffer: bytes before it precede them
  * @crc: a CRC32C so far
  *
  * Context: as kw_zc_collect().
@@ -529,7 +537,7 @@ u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
 /**
  * kw_zc_finish() - complete the list, if there is one
  * @s: stream
- * @end: where the chunk's bytes end
+ * @end: where the bytes in the transmit buffer end
  *
  * Context: socket lock held, transmit token owned.
  * Return: bytes in the list, all of them for kw_zc_send(); 0 if there is none.
@@ -552,8 +560,8 @@ u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
 }
 
 /*
- * Pieces become fragments of a socket buffer. TCP's own way to do that would
- * count a page for each header, and so fill the send buffer with nothing.
+ * Pieces become fragments of a socket buffer. TCP's own function for that would
+ * charge a page for each header, and so fill the send buffer.
  */
 static int kw_zc_fill(struct sk_buff *skb, struct iov_iter *from, size_t len)
 {

@@ -7,11 +7,11 @@
 
 int kw_zc_open(struct kw_stream *s);
 void kw_zc_detach(struct kw_stream *s);
-void kw_zc_close(struct kw_stream *s);
+bool kw_zc_close(struct kw_stream *s);
 void kw_zc_exit(void);
 
 bool kw_zc_busy(const struct kw_stream *s);
-void kw_zc_lend(struct kw_stream *s);
+void kw_zc_begin(struct kw_stream *s);
 void kw_zc_framed(struct kw_stream *s, bool whole);
 
 bool kw_zc_listed(const struct kw_stream *s);

@@ -25,9 +25,12 @@ static const struct rdma_stat_desc kw_counter_descs[KW_NR_COUNTERS] = {
 	[KW_CNT_CONN_RESET].name = "conn_reset",
 	[KW_CNT_CONN_DENIED].name = "conn_denied",
 	[KW_CNT_CONN_EVICTED].name = "conn_evicted",
+	[KW_CNT_CONN_ACCEPT_RETRIES].name = "conn_accept_retries",
+	[KW_CNT_LINGER_RESET].name = "linger_resets",
 	[KW_CNT_CQ_OVERFLOWS].name = "cq_overflows",
 	[KW_CNT_TX_NO_MEMORY].name = "tx_no_memory",
 	[KW_CNT_TX_BLOCKED].name = "tx_blocked",
+	[KW_CNT_TX_BATCHED].name = "tx_batched_posts",
 	[KW_CNT_TX_ZCOPY_OCTETS].name = "tx_zcopy_octets",
 	[KW_CNT_TX_ZCOPY_COPIED].name = "tx_zcopy_copied",
 };
@@ -50,8 +53,8 @@ struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
  * kw_get_hw_stats() - read the counters
  * @ibdev: device
  * @stats: result
- * @port: 1; 0 means counters of the device, of which there are none
- * @index: the one that is wanted; all are updated anyway
+ * @port: 1; 0 asks for counters of the device, which has none
+ * @index: the one that is requested; all are updated
  *
  * Context: process, stats->lock.
  * Return: how many counters were updated, or -EOPNOTSUPP.

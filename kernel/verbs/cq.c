@@ -2,10 +2,10 @@
 /*
  * Completion queues.
  *
- * Producer and consumer meet in the ring only; the protocol of arming is
+ * Producer and consumer share only the ring. The protocol of arming is
  * described at struct kiwarp_cq_ctrl. Kernel consumers use the same ring, with
- * consumer and armed kept in struct kw_cq, and the queue pair in each entry:
- * to look it up they would all have to meet in one table.
+ * consumer and armed in struct kw_cq, and the queue pair in each entry: a table
+ * to look it up in would be contended.
  */
 #include <linux/jiffies.h>
 #include <linux/log2.h>
@@ -14,15 +14,16 @@
 #include "compat.h"
 #include "trace.h"
 #include "verbs/ops.h"
+#include "verbs/qp.h"
 
-/* A process that keeps changing the word gets an event that it need not get. */
+/* A process that keeps changing the word may get an event too many. */
 #define KW_ARM_TRIES	16
 
-/* When to look whether an unread event was read: first, and at the latest. */
+/* When to check whether an event was read: the first delay, and the longest. */
 #define KW_HELD_MIN	msecs_to_jiffies(10)
 #define KW_HELD_MAX	msecs_to_jiffies(1000)
 
-/* An entry of a kernel consumer's queue; no queue pair: it is destroyed. */
+/* An entry of a kernel consumer's queue; ibqp is NULL if that is destroyed. */
 struct kw_kernel_cqe {
 	struct kiwarp_cqe cqe;
 	struct ib_qp *ibqp;
@@ -59,8 +60,8 @@ static bool kw_cq_full(struct kw_cq *cq)
 	if (!kw_cq_user(cq))
 		return true;
 	/*
-	 * What was read the last time is used up. An index that cannot be is
-	 * its owner's loss: the queue is full.
+	 * The index read last time is used up. One that cannot be right harms
+	 * only its process: the queue is full.
 	 */
 	cq->consumer = READ_ONCE(kw_cq_ctrl(cq)->consumer);
 	return cq->producer - cq->consumer > cq->ring.mask;
@@ -69,10 +70,10 @@ static bool kw_cq_full(struct kw_cq *cq)
 /**
  * kw_cq_post() - add an entry
  * @cq: completion queue
- * @ibqp: queue pair that it is of
+ * @ibqp: queue pair of the entry
  * @cqe: the entry
  *
- * With no room the entry is lost, the queue is dead, and all its queue pairs
+ * Without room the entry is lost, the queue is dead, and all its queue pairs
  * go to ERROR. kw_cq_notify() raises the event.
  *
  * Context: any; takes cq->lock.
@@ -111,8 +112,8 @@ static bool kw_arm_fits(u32 armed, bool solicited)
 }
 
 /*
- * Takes the arming off only if it fits, so that one that came in between and
- * waits for something else stays.
+ * Disarm only if the arming fits, so that one that came in between for another
+ * kind of entry stays.
  */
 static bool kw_cq_disarm(u32 *word, bool solicited)
 {
@@ -141,7 +142,7 @@ static void kw_cq_hold(struct kw_cq *cq, bool solicited)
 		cq->held = true;
 		cq->held_solicited = false;
 		cq->held_delay = KW_HELD_MIN;
-		queue_delayed_work(system_unbound_wq, &cq->held_work,
+		queue_delayed_work(system_dfl_wq, &cq->held_work,
 				   cq->held_delay);
 	}
 	if (solicited)
@@ -150,10 +151,10 @@ static void kw_cq_hold(struct kw_cq *cq, bool solicited)
 
 /*
  * A process arms its queue without a system call, and ib_uverbs allocates each
- * event, charged to nobody. So there is no second one while one waits to be
- * read: until then the queue stays armed. Whoever reads the event and polls
- * finds what came meanwhile. For those who read it and do not poll, but wait
- * for the event of the second arming, the work item comes back to it.
+ * event, charged to no user. So no second event is raised while one is unread:
+ * until then the queue stays armed. A process that reads the event and polls
+ * finds what came meanwhile. One that reads it and waits for the event of its
+ * second arming, without polling, gets that from the work item.
  */
 static void kw_cq_raise(struct kw_cq *cq, bool solicited)
 {
@@ -178,7 +179,7 @@ static void kw_cq_held_work(struct work_struct *work)
 	spin_lock_irq(&cq->event_lock);
 	if (!list_empty(cq->unread)) {
 		cq->held_delay = min(cq->held_delay * 2, KW_HELD_MAX);
-		queue_delayed_work(system_unbound_wq, &cq->held_work,
+		queue_delayed_work(system_dfl_wq, &cq->held_work,
 				   cq->held_delay);
 	} else {
 		cq->held = false;
@@ -189,11 +190,11 @@ static void kw_cq_held_work(struct work_struct *work)
 }
 
 /*
- * A handler of a kernel consumer's own (ib_create_cq()) may take a lock that
- * is held around a post, and must not run twice at a time (the kernel's
- * Documentation/infiniband/core_locking.rst). Those of the RDMA core
- * (ib_alloc_cq(), which has an array to poll into, and user space's) do no more
- * than schedule or wake up.
+ * A handler of a kernel consumer's own (ib_create_cq()) may take a lock that is
+ * held around a post, and must not run twice at a time (the kernel's
+ * Documentation/infiniband/core_locking.rst). Handlers of the RDMA core only
+ * schedule or wake up: those of ib_alloc_cq(), which has an array to poll into,
+ * and of user space.
  */
 static bool kw_cq_defers(const struct kw_cq *cq)
 {
@@ -201,18 +202,18 @@ static bool kw_cq_defers(const struct kw_cq *cq)
 }
 
 /**
- * kw_cq_notify() - tell a consumer that asked for it of entries
+ * kw_cq_notify() - raise the event if the queue is armed
  * @cq: completion queue
  * @solicited: one of the entries posted since the last call was solicited, or
  *	not successful
  *
- * Call it after the kw_cq_post() calls that it is to speak of.
+ * To be called after kw_cq_post().
  *
  * Context: any.
  */
 void kw_cq_notify(struct kw_cq *cq, bool solicited)
 {
-	/* The entries before the look at armed; the consumer does the reverse. */
+	/* Entries before armed is read; the consumer does the reverse. */
 	smp_mb();
 	if (kw_cq_user(cq)) {
 		kw_cq_raise(cq, solicited);
@@ -237,7 +238,7 @@ static const u8 kw_wc_opcode[] = {
 	[KIWARP_OP_RECV] = IB_WC_RECV,
 };
 
-/* As a kernel consumer sees it without the lock. */
+/* The kernel consumer's view, without the lock. */
 static bool kw_cq_empty(struct kw_cq *cq)
 {
 	return READ_ONCE(cq->consumer) == READ_ONCE(kw_cq_ctrl(cq)->producer);
@@ -262,8 +263,8 @@ static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
 
 /**
  * kw_cq_forget() - drop a queue pair's entries of a kernel consumer's queue
- * @cq: completion queue; what user space does not want it drops itself
- * @ibqp: queue pair, of which no more come
+ * @cq: completion queue; user space drops those of its queues itself
+ * @ibqp: queue pair, which posts no more
  *
  * Context: process; takes cq->lock.
  */
@@ -302,6 +303,7 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 
 	if (kw_cq_user(cq))
 		return -EOPNOTSUPP;
+	kw_batch_end(cq);
 	if (kw_cq_empty(cq))
 		return 0;
 	spin_lock_irqsave(&cq->lock, flags);
@@ -314,6 +316,8 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		WRITE_ONCE(cq->consumer, cq->consumer + 1);
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
+	if (n)
+		kw_batch_begin(cq);
 	return n;
 }
 
@@ -331,6 +335,7 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
 	u32 bit = KIWARP_CQ_ARM_ANY;
 
+	kw_batch_end(cq);
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		bit = KIWARP_CQ_ARM_SOLICITED;
 	if (!(READ_ONCE(*word) & bit))
@@ -338,7 +343,7 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 
 	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || kw_cq_user(cq))
 		return 0;
-	/* Arming before the look at the entries: see kw_cq_notify(). */
+	/* Arm before reading the entries: see kw_cq_notify(). */
 	smp_mb();
 	return !kw_cq_empty(cq);
 }
@@ -357,7 +362,7 @@ static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
-/* Events are for those who wait on a channel only. */
+/* Only queues with a channel have events. */
 static int kw_cq_init_events(struct kw_cq *cq)
 {
 	if (!cq->ib.cq_context)
@@ -373,13 +378,13 @@ static int kw_cq_init_events(struct kw_cq *cq)
 /**
  * kw_create_cq() - create a completion queue
  * @ibcq: the object, zeroed
- * @attr: what is asked for; the number of entries is rounded up
+ * @attr: requested attributes; the number of entries is rounded up
  * @attrs: user space's call, or NULL
  *
  * Context: process.
- * Return: 0; -EINVAL for a number of entries out of range or a short
- * response, -EOPNOTSUPP for any flag, or for a channel in a kernel that
- * kw_compat_comp_events() does not know, -ENOMEM.
+ * Return: 0; -EINVAL for a number of entries out of range or a short response;
+ * -ENOMEM. -EOPNOTSUPP for any flag, or for a channel if
+ * kw_compat_comp_events() does not know the kernel.
  */
 int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		 struct uverbs_attr_bundle *attrs)
@@ -392,16 +397,16 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	u32 stride = uctx ? sizeof(struct kiwarp_cqe) :
 			    sizeof(struct kw_kernel_cqe);
 	u32 entries;
-	int rv;
+	int ret;
 
 	if (attr->flags)
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > KIWARP_MAX_CQE)
 		return -EINVAL;
 	if (uctx) {
-		rv = kw_cq_init_events(cq);
-		if (rv)
-			return rv;
+		ret = kw_cq_init_events(cq);
+		if (ret)
+			return ret;
 	}
 	if (!atomic_add_unless(&dev->nr_cq, 1, KW_MAX_CQ))
 		return -ENOMEM;
@@ -411,16 +416,18 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
 	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
 	INIT_DELAYED_WORK(&cq->held_work, kw_cq_held_work);
+	init_llist_head(&cq->batch);
+	INIT_DELAYED_WORK(&cq->batch_work, kw_batch_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
-	rv = kw_queue_mem_alloc(&cq->queue_mem, kw_ring_size(entries, stride),
-				uctx ? &uctx->ib : NULL);
-	if (rv)
+	ret = kw_queue_mem_alloc(&cq->queue_mem, kw_ring_size(entries, stride),
+				 uctx ? &uctx->ib : NULL);
+	if (ret)
 		goto uncount;
 	cq->ring = kw_ring_in(&cq->queue_mem, 0, entries, stride);
 	if (uctx) {
-		rv = kw_cq_respond(cq, entries, udata);
-		if (rv)
+		ret = kw_cq_respond(cq, entries, udata);
+		if (ret)
 			goto free;
 	}
 	ibcq->cqe = entries;
@@ -429,7 +436,7 @@ free:
 	kw_queue_mem_free(&cq->queue_mem);
 uncount:
 	atomic_dec(&dev->nr_cq);
-	return rv;
+	return ret;
 }
 
 /**
@@ -437,8 +444,8 @@ uncount:
  * @ibcq: completion queue
  * @udata: unused
  *
- * The RDMA core saw to it that no queue pair uses it, and destroy_qp to it
- * that none posts or notifies any more.
+ * The RDMA core made sure that no queue pair uses it, and destroy_qp that none
+ * posts or notifies any more.
  *
  * Context: process.
  * Return: 0.
@@ -450,6 +457,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
 	cancel_delayed_work_sync(&cq->held_work);
+	cancel_delayed_work_sync(&cq->batch_work);
 	kw_queue_mem_free(&cq->queue_mem);
 	atomic_dec(&to_kw_dev(ibcq->device)->nr_cq);
 	return 0;

@@ -3,6 +3,7 @@
  * The RDMA device: its operations, limits and registration.
  */
 #include <linux/cpumask.h>
+#include <linux/pfn.h>
 #include <linux/slab.h>
 #include <net/addrconf.h>
 #include <rdma/uverbs_ioctl.h>
@@ -54,25 +55,52 @@ static void kw_get_dev_fw_str(struct ib_device *ibdev, char *str)
 		 KW_FW_MINOR, KW_FW_SUB);
 }
 
+/* Per-CPU memory of an SRCU domain is charged to no memory cgroup. */
+static int kw_ucontext_srcu(struct kw_ucontext *kuctx)
+{
+	size_t size = KW_SRCU_PERCPU_SIZE * num_possible_cpus();
+	int ret;
+
+	ret = kw_lock_pages(&kuctx->locked, PFN_UP(size));
+	if (ret)
+		return ret;
+	ret = kw_domain_init(&kuctx->domain, true);
+	if (ret)
+		kw_unlock_pages(&kuctx->locked);
+	return ret;
+}
+
+static void kw_dealloc_ucontext(struct ib_ucontext *uctx)
+{
+	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
+
+	kw_domain_exit(&kuctx->domain);
+	kw_unlock_pages(&kuctx->locked);
+}
+
 static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 {
+	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};
+	int ret;
 
 	if (udata->outlen < sizeof(resp))
 		return -EINVAL;
-	return ib_copy_to_udata(udata, &resp, sizeof(resp));
-}
-
-static void kw_dealloc_ucontext(struct ib_ucontext *uctx)
-{
+	ret = kw_ucontext_srcu(kuctx);
+	if (ret)
+		return ret;
+	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (ret)
+		kw_dealloc_ucontext(uctx);
+	return ret;
 }
 
 /*
- * That it exists lets the RDMA core take the device away from running
+ * With this function the RDMA core can take the device away from running
  * processes: their objects are destroyed, their rings stay mapped (ring.c).
  */
 static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
@@ -81,8 +109,11 @@ static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
 
 static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
+	struct kw_ucontext *uctx =
+		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
 	struct kw_device *dev = to_kw_dev(ibpd->device);
 
+	to_kw_pd(ibpd)->domain = uctx ? &uctx->domain : &dev->domain;
 	return atomic_add_unless(&dev->nr_pd, 1, KW_MAX_PD) ? 0 : -ENOMEM;
 }
 
@@ -100,7 +131,7 @@ static void kw_dealloc_driver(struct ib_device *ibdev)
 	WARN_ON(!xa_empty(&dev->qps));
 	xa_destroy(&dev->mems);
 	xa_destroy(&dev->qps);
-	cleanup_srcu_struct(&dev->mem_srcu);
+	kw_domain_exit(&dev->domain);
 	free_percpu(dev->counters);
 }
 
@@ -157,8 +188,8 @@ static const struct ib_device_ops kw_device_ops = {
 };
 
 /*
- * Both arrays are set up by the same inline function, so that lockdep takes
- * their locks for one: @qps is looked up with interrupts off, @mems is not.
+ * One inline function sets up both arrays, so that lockdep takes their locks
+ * for one. @qps is looked up with interrupts off, @mems is not.
  */
 static struct lock_class_key kw_qps_lock_key;
 
@@ -174,7 +205,7 @@ static void kw_device_identity(struct kw_device *dev)
 	ib->num_comp_vectors = num_possible_cpus();
 	strscpy(ib->node_desc, "Kiwarp software RNIC", sizeof(ib->node_desc));
 	strscpy(ib->iw_ifname, dev->netdev->name, sizeof(ib->iw_ifname));
-	/* Ports are real TCP ports: what a mapped port was for is done. */
+	/* Ports are real TCP ports: nothing has to be mapped. */
 	ib->iw_driver_flags = IW_F_NO_PORT_MAP;
 	/* The doorbells, see kiwarp-abi.h. */
 	ib->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
@@ -184,19 +215,19 @@ static void kw_device_identity(struct kw_device *dev)
 /**
  * kw_device_create() - create and register a device
  * @name: of the device
- * @netdev: interface; the caller holds a reference and sees to it that the
+ * @netdev: interface; the caller holds a reference and makes sure that the
  *	device goes when the interface does
  *
- * The caller must not touch the device when this has returned: from then on
+ * The caller must not use the device after this has returned: from then on
  * others may unregister it.
  *
  * Context: process, without the RTNL.
- * Return: 0, or -errno with nothing left behind.
+ * Return: 0; or -errno, and nothing is left allocated.
  */
 int kw_device_create(const char *name, struct net_device *netdev)
 {
 	struct kw_device *dev = ib_alloc_device(kw_device, ib);
-	int rv;
+	int ret;
 
 	if (!dev)
 		return -ENOMEM;
@@ -209,28 +240,29 @@ int kw_device_create(const char *name, struct net_device *netdev)
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
 	dev->counters = alloc_percpu(struct kw_counters);
-	rv = dev->counters ? init_srcu_struct(&dev->mem_srcu) : -ENOMEM;
-	if (rv) {
+	kw_lingers_init(&dev->lingers, dev->counters);
+	ret = dev->counters ? kw_domain_init(&dev->domain, false) : -ENOMEM;
+	if (ret) {
 		/* Not yet kw_dealloc_driver()'s: the operations are not set. */
 		free_percpu(dev->counters);
 		ib_dealloc_device(&dev->ib);
-		return rv;
+		return ret;
 	}
 
 	kw_device_identity(dev);
 	ib_set_device_ops(&dev->ib, &kw_device_ops);
-	rv = ib_device_set_netdev(&dev->ib, netdev, 1);
-	if (rv)
+	ret = ib_device_set_netdev(&dev->ib, netdev, 1);
+	if (ret)
 		goto dealloc;
-	/* Keeps udev from giving the device a name of its own liking. */
+	/* Prevents udev from renaming the device. */
 	ib_mark_name_assigned_by_user(&dev->ib);
-	rv = ib_register_device(&dev->ib, name, NULL);
-	if (rv)
+	ret = ib_register_device(&dev->ib, name, NULL);
+	if (ret)
 		goto dealloc;
 	return 0;
 dealloc:
 	ib_dealloc_device(&dev->ib);
-	return rv;
+	return ret;
 }
 
 /**

@@ -2,14 +2,16 @@
 /*
  * Memory regions and the STag table.
  *
- * An STag is a 24-bit index into kw_device.mems, chosen at random, and an
- * 8-bit key, random at first and then the consumer's to change with each fast
- * registration (RFC 5040 section 2.1). The table is read without locks inside
- * kw_device.mem_srcu; kw_mem.valid is what publishes a region and withdraws it.
+ * An STag is a 24-bit index into kw_device.mems, chosen at random, and an 8-bit
+ * key. The key is random at first; the consumer may change it with each fast
+ * registration (RFC 5040 section 2.1). The table is read without locks, under
+ * RCU, and regions are used inside kw_pd.domain. kw_mem.valid publishes a
+ * region and withdraws it.
  */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/random.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
@@ -21,10 +23,10 @@
 #define KW_STAG_KEY_BITS	8
 #define KW_STAG_INDEX_MAX	((1U << 24) - 1)
 
-/* Index 0 is left out: STag 0 is what a forgotten initialisation looks like. */
+/* Index 0 is left out: a variable that was not initialised may have STag 0. */
 #define KW_STAG_INDEX_MIN	1
 
-/* The table is at most a sixteenth full: all fail once in 2^64 times. */
+/* The table is at most a sixteenth full: 1 in 2^64 times all tries fail. */
 #define KW_STAG_TRIES		16
 
 #define KW_REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
@@ -37,19 +39,19 @@ static u32 kw_stag_index(u32 stag)
 
 static int kw_stag_alloc(struct kw_device *dev, struct kw_mr *mr)
 {
-	int rv = -EBUSY;
+	int ret = -EBUSY;
 	int i;
 
-	for (i = 0; rv == -EBUSY && i < KW_STAG_TRIES; i++) {
+	for (i = 0; ret == -EBUSY && i < KW_STAG_TRIES; i++) {
 		u32 index = get_random_u32_inclusive(KW_STAG_INDEX_MIN,
 						     KW_STAG_INDEX_MAX);
 
 		mr->mem.stag = index << KW_STAG_KEY_BITS | get_random_u8();
 		mr->ib.lkey = mr->mem.stag;
 		mr->ib.rkey = mr->mem.stag;
-		rv = xa_insert(&dev->mems, index, mr, GFP_KERNEL);
+		ret = xa_insert(&dev->mems, index, mr, GFP_KERNEL);
 	}
-	return rv == -EBUSY ? -ENOMEM : rv;
+	return ret == -EBUSY ? -ENOMEM : ret;
 }
 
 static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
@@ -69,24 +71,24 @@ static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
 	return mr;
 }
 
-/* @mr is in no table, or its domain was waited for. */
+/* @mr is in no table, and no pass of its domain uses it. */
 static void kw_mr_free(struct kw_device *dev, struct kw_mr *mr)
 {
 	ib_umem_release(mr->umem);
 	kvfree(mr->mem.ext);
 	kvfree(mr->next_ext);
-	kfree(mr);
+	kfree_rcu(mr, rcu);
 	atomic_dec(&dev->nr_mr);
 }
 
-/* Gives @mr its STag, or frees it. */
+/* Give @mr its STag, or free it. */
 static struct ib_mr *kw_mr_publish(struct kw_device *dev, struct kw_mr *mr)
 {
-	int rv = kw_stag_alloc(dev, mr);
+	int ret = kw_stag_alloc(dev, mr);
 
-	if (rv) {
+	if (ret) {
 		kw_mr_free(dev, mr);
-		return ERR_PTR(rv);
+		return ERR_PTR(ret);
 	}
 	if (mr->mem.valid)
 		trace_kw_mr_registered(&dev->ib, &mr->mem);
@@ -103,7 +105,7 @@ static struct ib_mr *kw_mr_publish(struct kw_device *dev, struct kw_mr *mr)
  */
 struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access)
 {
-	struct kw_pd *pd = container_of(ibpd, struct kw_pd, ib);
+	struct kw_pd *pd = to_kw_pd(ibpd);
 	struct kw_mr *mr;
 	struct ib_mr *ibmr;
 
@@ -139,7 +141,7 @@ static u32 kw_umem_count(struct ib_umem *umem)
 	return nr;
 }
 
-/* A region may be larger, and more scattered, than kvmalloc() has room for. */
+/* A region may need more extents than kvmalloc() has room for. */
 static struct kw_extent *kw_extents_alloc(u32 nr)
 {
 	size_t size = array_size(nr, sizeof(struct kw_extent));
@@ -190,16 +192,16 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
  *	with IB_ZERO_BASED that is 0
  * @access: IB_ACCESS_*
  *
- * Context: process, the one whose memory it is.
- * Return: the region; -EINVAL for an empty or wrapping range, -EOPNOTSUPP for
- * access flags that the device has not, -ENOMEM (RLIMIT_MEMLOCK, too), -EFAULT.
+ * Context: process; the memory is current's.
+ * Return: the region; -EINVAL for an empty or wrapping range; -EOPNOTSUPP for
+ * access flags that the device has not; -ENOMEM (RLIMIT_MEMLOCK, too); -EFAULT.
  */
 struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 			     int access)
 {
 	struct kw_device *dev = to_kw_dev(ibpd->device);
 	struct kw_mr *mr;
-	int rv;
+	int ret;
 
 	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return ERR_PTR(-EOPNOTSUPP);
@@ -213,12 +215,12 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 		return ERR_PTR(-ENOMEM);
 	mr->umem = ib_umem_get_va(ibpd->device, start, len, access);
 	if (IS_ERR(mr->umem)) {
-		rv = PTR_ERR(mr->umem);
+		ret = PTR_ERR(mr->umem);
 		mr->umem = NULL;
 		goto free;
 	}
-	rv = kw_umem_extents(mr->umem, &mr->mem);
-	if (rv)
+	ret = kw_umem_extents(mr->umem, &mr->mem);
+	if (ret)
 		goto free;
 
 	mr->mem.base = iova;
@@ -227,22 +229,22 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 	return kw_mr_publish(dev, mr);
 free:
 	kw_mr_free(dev, mr);
-	return ERR_PTR(rv);
+	return ERR_PTR(ret);
 }
 
 /**
- * kw_dereg_mr() - take a region out of use and free it
+ * kw_dereg_mr() - withdraw a region and free it
  * @ibmr: the region
  * @udata: unused
  *
- * When it returns no pass over a stream uses the region's pages any more.
+ * When it returns no pass over a stream uses the region's pages.
  *
  * Context: process.
  * Return: 0.
  */
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
-	struct kw_pd *pd = container_of(ibmr->pd, struct kw_pd, ib);
+	struct kw_pd *pd = to_kw_pd(ibmr->pd);
 	struct kw_device *dev = to_kw_dev(ibmr->device);
 	struct kw_mr *mr = to_kw_mr(ibmr);
 
@@ -251,7 +253,7 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	if (pd->local == &mr->mem)
 		WRITE_ONCE(pd->local, NULL);
 	xa_erase(&dev->mems, kw_stag_index(mr->mem.stag));
-	synchronize_srcu_expedited(&dev->mem_srcu);
+	synchronize_srcu_expedited(&pd->domain->srcu);
 	kw_mr_free(dev, mr);
 	return 0;
 }
@@ -323,10 +325,10 @@ static int kw_set_page(struct ib_mr *ibmr, u64 addr)
  * @nents: entries of @sg
  * @offset: of the first byte in @sg, or NULL
  *
- * What is registered now stays as it is until kw_mr_register().
+ * The present registration is unchanged until kw_mr_register().
  *
  * Context: any.
- * Return: how many entries were taken, or -EINVAL for another kind of region
+ * Return: how many entries were taken; or -EINVAL for another kind of region,
  * or a page size that the device does not have.
  */
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
@@ -352,8 +354,8 @@ int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
  *
  * Context: any.
  * Return: 0; -EINVAL if the region is of another kind or still valid, nothing
- * was mapped, or @key has another index; -EACCES for another protection
- * domain; -EOPNOTSUPP for unknown access flags.
+ * was mapped, or @key has another index. -EACCES for another protection domain,
+ * -EOPNOTSUPP for unknown access flags.
  */
 int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 		   u32 access)
@@ -369,7 +371,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return -EOPNOTSUPP;
 
-	/* It may be withdrawn so lately that a copy has not noticed yet. */
+	/* It may have been withdrawn just now: wait for copies under way. */
 	kw_mem_quiesce(mem);
 	swap(mem->ext, mr->next_ext);
 	mem->nr_ext = mr->next_nr_ext;
@@ -379,7 +381,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 	mem->access = access;
 	WRITE_ONCE(mem->stag, key);
 	trace_kw_mr_registered(pd->ib.device, mem);
-	/* Pairs with kw_mem_lookup(): whoever sees it valid sees all of it. */
+	/* Pairs with kw_mem_lookup(): a valid region is complete. */
 	smp_store_release(&mem->valid, true);
 	return 0;
 }
@@ -387,20 +389,30 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 /**
  * kw_mem_lookup() - find a valid region
  * @dev: device
+ * @pd: identity of the requester's protection domain
  * @stag: index and key
  *
- * Context: any, inside dev->mem_srcu, which also bounds the use of the result.
- * Return: the region, or NULL.
+ * The domain that the caller is in keeps only regions of @pd.
+ *
+ * Context: any, inside the domain of @pd, which also bounds the use of the
+ * result.
+ * Return: the region; NULL if there is none. A region of another domain gives
+ * one without memory and without a protection domain.
  */
-struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag)
+struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
 {
-	struct kw_mr *mr = xa_load(&dev->mems, kw_stag_index(stag));
+	static struct kw_mem others = { .valid = true };
+	struct kw_mem *mem = NULL;
+	struct kw_mr *mr;
 
+	rcu_read_lock();
+	mr = xa_load(&dev->mems, kw_stag_index(stag));
 	/* Pairs with kw_mr_register(). */
-	if (!mr || !smp_load_acquire(&mr->mem.valid) ||
-	    READ_ONCE(mr->mem.stag) != stag)
-		return NULL;
-	return &mr->mem;
+	if (mr && smp_load_acquire(&mr->mem.valid) &&
+	    READ_ONCE(mr->mem.stag) == stag)
+		mem = mr->mem.pd == pd ? &mr->mem : &others;
+	rcu_read_unlock();
+	return mem;
 }
 
 /**
@@ -410,36 +422,34 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag)
  * @stag: which region
  * @remote: the peer asks; it may withdraw only what it may access
  *
- * Whoever makes a fast registration makes it for one transfer, and expects that
- * the peer withdraws it. Any other region may be shared by all streams of its
- * domain, and no peer may take it from the others (RFC 5040 section 8.1.1).
+ * A fast registration is made for one transfer, and its consumer expects the
+ * peer to withdraw it. All streams of a domain may share any other region, and
+ * no peer may take it from the others (RFC 5040 section 8.1.1).
  *
- * Context: any.
+ * Context: any, inside the domain of @pd.
  * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
- * another protection domain, -EOPNOTSUPP if it is no fast registration, -EPERM
+ * another protection domain. -EOPNOTSUPP if it is no fast registration, -EPERM
  * if the peer has no right to it.
  */
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		      bool remote)
 {
-	int key = srcu_read_lock(&dev->mem_srcu);
-	struct kw_mem *mem = kw_mem_lookup(dev, stag);
-	int rv = 0;
+	struct kw_mem *mem = kw_mem_lookup(dev, pd, stag);
+	int ret = 0;
 
 	if (!mem)
-		rv = -ENOENT;
+		ret = -ENOENT;
 	else if (mem->pd != pd)
-		rv = -EACCES;
+		ret = -EACCES;
 	else if (!mem->fast)
-		rv = -EOPNOTSUPP;
+		ret = -EOPNOTSUPP;
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
-		rv = -EPERM;
+		ret = -EPERM;
 	else if (!xchg(&mem->valid, false))
-		rv = -ENOENT;
+		ret = -ENOENT;
 	else
 		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
 		kw_mem_quiesce(mem);
-	srcu_read_unlock(&dev->mem_srcu, key);
-	trace_kw_mr_invalidated(&dev->ib, stag, remote, rv);
-	return rv;
+	trace_kw_mr_invalidated(&dev->ib, stag, remote, ret);
+	return ret;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The parts of the operations table that live outside device.c, qp.c and cm/.
+ * Device operations that are not in device.c, qp.c and cm/.
  */
 #ifndef KW_VERBS_OPS_H
 #define KW_VERBS_OPS_H
 
 #include "verbs/verbs.h"
 
-/* What a region's access flags may say; others must be marked as optional. */
+/* Access flags of a region; unknown ones must be marked as optional. */
 #define KW_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
 
-/* Which sizes a fast registration's pages may have. */
+/* Page sizes of a fast registration. */
 #define KW_PAGE_SIZES		GENMASK_ULL(31, PAGE_SHIFT)
 
 /* Pages in one fast registration. */
@@ -31,6 +31,7 @@ void kw_port_update(struct kw_device *dev);
 /* ring.c */
 int kw_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma);
 void kw_mmap_free(struct rdma_user_mmap_entry *entry);
+void kw_mmap_exit(void);
 
 /* cq.c */
 int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,

@@ -24,10 +24,10 @@ static bool kw_netdev_active(const struct net_device *netdev)
  * @netdev: interface
  * @gid: result, never zero
  *
- * The hardware address, as iWARP devices do. An interface without one, such
- * as lo, gets a locally administered address made of what tells it from the
- * others, its index and its namespace: the RDMA core does not cache a GID of
- * zero, and without a cached GID rdma_cm does not find the device.
+ * The hardware address, as iWARP devices do. An interface without one, such as
+ * lo, gets a locally administered address made of its index and its namespace.
+ * The RDMA core does not cache a GID of zero, and without a cached GID rdma_cm
+ * does not find the device.
  */
 void kw_netdev_gid(const struct net_device *netdev, union ib_gid *gid)
 {
@@ -48,7 +48,7 @@ static enum ib_mtu kw_mtu(unsigned int mtu)
 	return mtu ? ib_mtu_int_to_enum(mtu) : IB_MTU_4096;
 }
 
-/* Whether the interface tells its speed. lo, dummies and idle VLANs do not. */
+/* Does the interface report its speed? lo, dummies and idle VLANs do not. */
 static bool kw_netdev_has_speed(struct net_device *netdev)
 {
 	struct ethtool_link_ksettings ks = {};
@@ -143,8 +143,8 @@ int kw_query_gid(struct ib_device *ibdev, u32 port, int index,
  * @index: 0
  * @pkey: result
  *
- * iWARP has no partitions, but rdma_cm does not resolve an address of the
- * loopback network unless the device has a first key.
+ * iWARP has no partitions, but rdma_cm does not resolve a loopback address
+ * unless the device has a first key.
  *
  * Return: 0, or -EINVAL for another index.
  */
@@ -157,7 +157,7 @@ int kw_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 }
 
 /**
- * kw_get_port_immutable() - what never changes about the port
+ * kw_get_port_immutable() - the port's constant attributes
  * @ibdev: device
  * @port: 1
  * @imm: result
@@ -174,8 +174,7 @@ int kw_get_port_immutable(struct ib_device *ibdev, u32 port,
 }
 
 /**
- * kw_port_update() - raise an event if the port's state is no longer what the
- *	last event said
+ * kw_port_update() - raise an event if the port's state has changed
  * @dev: device
  *
  * Context: any.

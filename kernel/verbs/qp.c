@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Queue pairs: life, states, and the step from connection to stream.
+ * Queue pairs: lifetime, states, and the transition from connection to stream.
  */
 #include <linux/pid.h>
 #include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "trace.h"
@@ -16,11 +17,11 @@
 			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND)
 
-/* 0 and 1 are special queue pairs elsewhere; the RDMA core wants 24 bits. */
+/* 0 and 1 are special queue pairs elsewhere; the RDMA core requires 24 bits. */
 #define KW_QPN_MIN	2
 #define KW_QPN_MAX	0xffffff
 
-/* The numbers are at most 1/128 in use: all tries fail once in 2^56 times. */
+/* At most 1/128 of the numbers are in use: 1 in 2^56 times all tries fail. */
 #define KW_QPN_TRIES	8
 
 /* What iw_cm gets instead of a queue pair that the caller may not connect. */
@@ -41,8 +42,8 @@ static void kw_qp_release(struct kref *ref)
 }
 
 /**
- * kw_qp_put() - give a reference back
- * @qp: queue pair; destroy_qp goes on after the last one
+ * kw_qp_put() - drop a reference
+ * @qp: queue pair; after the last one destroy_qp continues
  */
 void kw_qp_put(struct kw_qp *qp)
 {
@@ -88,16 +89,16 @@ bool kw_qp_is_callers(const struct kw_qp *qp)
 /**
  * kw_iw_get_qp() - ib_device_ops.iw_get_qp
  * @ibdev: device
- * @qpn: number, which any process may have made up
+ * @qpn: number; any process may have chosen it
  *
- * The reference is handed over with the result: between this and iw_add_ref
- * nothing else would keep the queue pair.
+ * The reference is passed with the result: between this and iw_add_ref nothing
+ * else would keep the queue pair.
  *
- * iw_cm can only tell its consumer that a queue pair does not exist. To say
- * that it is another's is left to kw_iw_connect() and kw_iw_accept(), which
- * know more of the caller, and meanwhile iw_cm holds nothing of the owner's.
- * They look the number up again: @named says whether iw_cm got the same queue
- * pair, and not one that had the number before.
+ * iw_cm can report to its consumer only that a queue pair does not exist. That
+ * it is another's is left to kw_iw_connect() and kw_iw_accept(), which know
+ * more of the caller. Meanwhile iw_cm holds no reference to the other's queue
+ * pair. They look the number up again: @named says whether iw_cm got the same
+ * queue pair, and not one that had the number before.
  *
  * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
@@ -122,8 +123,8 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
  * kw_iw_add_ref() - ib_device_ops.iw_add_ref
  * @ibqp: queue pair
  *
- * iw_cm calls this once for each kw_iw_get_qp(), and then there is nothing
- * left to do; whoever else calls it gets a reference of its own.
+ * iw_cm calls this once for each kw_iw_get_qp(), whose reference it uses. Any
+ * other call takes a reference.
  */
 void kw_iw_add_ref(struct ib_qp *ibqp)
 {
@@ -143,7 +144,7 @@ void kw_iw_rem_ref(struct ib_qp *ibqp)
 }
 
 /**
- * kw_qp_set_state() - change the state, and tell user space
+ * kw_qp_set_state() - change the state, also the one that user space sees
  * @qp: queue pair
  * @state: enum kiwarp_qp_state
  *
@@ -158,23 +159,47 @@ void kw_qp_set_state(struct kw_qp *qp, u8 state)
 	WRITE_ONCE(kw_ctrl(&qp->rq)->state, state);
 }
 
+/*
+ * A kernel consumer's handler may take a lock that is held around a post, and
+ * the RDMA core never calls it from a post (the kernel's
+ * Documentation/infiniband/core_locking.rst).
+ */
+static void kw_qp_event_work(struct work_struct *work)
+{
+	struct kw_qp *qp = container_of(work, struct kw_qp, event_work);
+	unsigned long events = xchg(&qp->events, 0);
+	struct ib_event ev = {
+		.device = qp->ib.device,
+		.element.qp = &qp->ib,
+	};
+	unsigned int type;
+
+	for_each_set_bit(type, &events, BITS_PER_LONG) {
+		ev.event = type;
+		qp->ib.event_handler(&ev, qp->ib.qp_context);
+	}
+	kw_qp_put(qp);
+}
+
 /**
  * kw_qp_event() - raise an asynchronous event
  * @qp: queue pair
  * @type: event
  *
- * Context: any.
+ * The handler is called in softirq, and before destroy_qp returns.
+ *
+ * Context: any, under any lock.
  */
 void kw_qp_event(struct kw_qp *qp, enum ib_event_type type)
 {
-	struct ib_event ev = {
-		.device = qp->ib.device,
-		.element.qp = &qp->ib,
-		.event = type,
-	};
-
-	if (qp->ib.event_handler)
-		qp->ib.event_handler(&ev, qp->ib.qp_context);
+	if (!qp->ib.event_handler)
+		return;
+	set_bit(type, &qp->events);
+	/* The work item takes all events that are set before it runs. */
+	smp_mb__after_atomic();
+	kw_qp_get(qp);
+	if (!queue_work(system_bh_wq, &qp->event_work))
+		kw_qp_put(qp);
 }
 
 static int kw_qp_check_init(const struct ib_qp_init_attr *a)
@@ -200,7 +225,7 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	u32 rq_entries = roundup_pow_of_two(max(cap->max_recv_wr, 1U));
 	u32 payload, sq_stride, rq_stride;
 	size_t rq_off;
-	int rv;
+	int ret;
 
 	cap->max_send_sge = max(cap->max_send_sge, 1U);
 	cap->max_recv_sge = max(cap->max_recv_sge, 1U);
@@ -216,12 +241,12 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	qp->recv_sge = kcalloc(cap->max_recv_sge, sizeof(*qp->recv_sge),
 			       GFP_KERNEL_ACCOUNT);
 	if (!qp->sq_track || !qp->recv_sge) {
-		rv = -ENOMEM;
+		ret = -ENOMEM;
 		goto err;
 	}
-	rv = kw_queue_mem_alloc(&qp->queue_mem,
-				rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
-	if (rv)
+	ret = kw_queue_mem_alloc(&qp->queue_mem,
+				 rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
+	if (ret)
 		goto err;
 	qp->sq = kw_ring_in(&qp->queue_mem, 0, sq_entries, sq_stride);
 	qp->rq = kw_ring_in(&qp->queue_mem, rq_off, rq_entries, rq_stride);
@@ -233,7 +258,7 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 err:
 	kfree(qp->recv_sge);
 	kvfree(qp->sq_track);
-	return rv;
+	return ret;
 }
 
 static void kw_qp_free_rings(struct kw_qp *qp)
@@ -263,19 +288,19 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 }
 
 /*
- * A random number, under which nothing is found yet. It stays
- * taken until kw_qpn_release().
+ * A random number. Lookups find nothing under it yet, and it stays reserved
+ * until kw_qpn_release().
  */
 static int kw_qpn_reserve(struct kw_device *dev, u32 *qpn)
 {
-	int rv = -EBUSY;
+	int ret = -EBUSY;
 	int i;
 
-	for (i = 0; rv == -EBUSY && i < KW_QPN_TRIES; i++) {
+	for (i = 0; ret == -EBUSY && i < KW_QPN_TRIES; i++) {
 		*qpn = get_random_u32_inclusive(KW_QPN_MIN, KW_QPN_MAX);
-		rv = xa_insert_irq(&dev->qps, *qpn, NULL, GFP_KERNEL);
+		ret = xa_insert_irq(&dev->qps, *qpn, NULL, GFP_KERNEL);
 	}
-	return rv == -EBUSY ? -ENOMEM : rv;
+	return ret == -EBUSY ? -ENOMEM : ret;
 }
 
 static void kw_qpn_release(struct kw_device *dev, u32 qpn)
@@ -302,18 +327,20 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&qp->sq_post_lock);
 	spin_lock_init(&qp->rq_post_lock);
+	INIT_WORK(&qp->event_work, kw_qp_event_work);
+	INIT_WORK(&qp->flush_work, kw_qp_flush_work);
 	qp->scq = to_kw_cq(a->send_cq);
 	qp->rcq = to_kw_cq(a->recv_cq);
 	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->idle = true;
-	kw_stream_init(&qp->stream, &kw_qp_stream_ops, &qp->dev->mem_srcu,
-		       qp->dev->counters);
+	kw_stream_init(&qp->stream, &kw_qp_stream_ops,
+		       to_kw_pd(qp->ib.pd)->domain, qp->dev->counters);
 }
 
 /**
  * kw_create_qp() - ib_device_ops.create_qp
  * @ibqp: zeroed object of the RDMA core's
- * @attr: what is asked for; its capacities become what is granted
+ * @attr: requested attributes; its capacities become the granted ones
  * @udata: user space's buffers, or NULL
  *
  * Return: 0, -EOPNOTSUPP (type, SRQ, flags), -EINVAL (limits), -ENOMEM.
@@ -325,31 +352,31 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		rdma_udata_to_drv_context(udata, struct kw_ucontext, ib);
 	struct kw_device *dev = to_kw_dev(ibqp->device);
 	struct kw_qp *qp = to_kw_qp(ibqp);
-	int rv;
+	int ret;
 
-	rv = kw_qp_check_init(attr);
-	if (rv)
-		return rv;
+	ret = kw_qp_check_init(attr);
+	if (ret)
+		return ret;
 	if (atomic_inc_return(&dev->nr_qp) > KW_MAX_QP) {
-		rv = -ENOMEM;
+		ret = -ENOMEM;
 		goto err_count;
 	}
 	kw_qp_setup(qp, attr);
 	qp->user = !!uctx;
 	if (uctx)
 		qp->owner = get_pid(task_tgid(current));
-	rv = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
-	if (rv)
+	ret = kw_qp_alloc_rings(qp, attr, uctx ? &uctx->ib : NULL);
+	if (ret)
 		goto err_owner;
 	qp->cap = attr->cap;
 	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
-	rv = kw_qpn_reserve(dev, &ibqp->qp_num);
-	if (rv)
+	ret = kw_qpn_reserve(dev, &ibqp->qp_num);
+	if (ret)
 		goto err_rings;
 	if (udata) {
-		rv = kw_qp_respond(qp, udata);
-		if (rv)
+		ret = kw_qp_respond(qp, udata);
+		if (ret)
 			goto err_number;
 	}
 	kw_qp_publish(qp);
@@ -363,12 +390,12 @@ err_owner:
 	put_pid(qp->owner);
 err_count:
 	atomic_dec(&dev->nr_qp);
-	return rv;
+	return ret;
 }
 
 /*
- * ERROR: end the stream if there is one, in which case its end flushes the
- * queues; flush them now if there is none.
+ * ERROR: end the stream if there is one; its end flushes the queues. Without a
+ * stream flush them now.
  */
 static void kw_qp_to_error(struct kw_qp *qp)
 {
@@ -378,18 +405,17 @@ static void kw_qp_to_error(struct kw_qp *qp)
 	spin_lock_irqsave(&qp->lock, flags);
 	abort = qp->connected;
 	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
-	if (qp->idle)
-		kw_qp_flush(qp);
 	if (abort)
 		kw_stream_abort(&qp->stream);
 	if (qp->waiter)
 		kw_cm_qp_gone(qp->waiter);
 	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_flush(qp);
 	kw_qp_notify(qp);
 }
 
 /**
- * kw_qp_fail() - move to ERROR because something the queue pair needs is gone
+ * kw_qp_fail() - move to ERROR because an object that it needs is gone
  * @qp: queue pair
  *
  * Context: any.
@@ -403,15 +429,18 @@ void kw_qp_fail(struct kw_qp *qp)
 		kw_qp_event(qp, IB_EVENT_QP_FATAL);
 }
 
-/* RESET drops what is posted; there is no stream any more, or never was. */
+/*
+ * RESET drops what is posted, also what a flush by another context has not
+ * completed yet: its next batch finds the state. There is no stream.
+ */
 static int kw_qp_to_reset(struct kw_qp *qp)
 {
 	unsigned long flags;
-	int rv = 0;
+	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
 	if (qp->connected) {
-		rv = -EBUSY;
+		ret = -EBUSY;
 	} else {
 		qp->sq_next = READ_ONCE(kw_ctrl(&qp->sq)->producer);
 		qp->sq_done = qp->sq_next;
@@ -422,32 +451,32 @@ static int kw_qp_to_reset(struct kw_qp *qp)
 		kw_qp_set_state(qp, KIWARP_QPS_RESET);
 	}
 	spin_unlock_irqrestore(&qp->lock, flags);
-	return rv;
+	return ret;
 }
 
 static int kw_qp_to_init(struct kw_qp *qp)
 {
 	unsigned long flags;
-	int rv = 0;
+	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
 	if (qp->state == KIWARP_QPS_RESET || qp->state == KIWARP_QPS_INIT)
 		kw_qp_set_state(qp, KIWARP_QPS_INIT);
 	else
-		rv = -EINVAL;
+		ret = -EINVAL;
 	spin_unlock_irqrestore(&qp->lock, flags);
-	return rv;
+	return ret;
 }
 
 /*
- * SQD is how Linux spells iWARP's CLOSING. A queue pair that is already on
- * its way out needs nothing: consumers disconnect after the peer did.
+ * SQD is Linux's name of iWARP's CLOSING. In a later state nothing is to be
+ * done: consumers disconnect after the peer did.
  */
 static int kw_qp_to_closing(struct kw_qp *qp)
 {
-	int idx, rv = 0;
+	int idx, ret = 0;
 
-	idx = srcu_read_lock(&qp->dev->mem_srcu);
+	idx = srcu_read_lock(qp->stream.mem_srcu);
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RTS:
 		if (kw_stream_state(&qp->stream) == KW_STREAM_OPEN)
@@ -457,10 +486,10 @@ static int kw_qp_to_closing(struct kw_qp *qp)
 	case KIWARP_QPS_ERROR:
 		break;
 	default:
-		rv = -EINVAL;
+		ret = -EINVAL;
 	}
-	srcu_read_unlock(&qp->dev->mem_srcu, idx);
-	return rv;
+	srcu_read_unlock(qp->stream.mem_srcu, idx);
+	return ret;
 }
 
 static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
@@ -474,7 +503,7 @@ static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
 		/* librdmacm passes through it before accept; iWARP has no such state. */
 		return READ_ONCE(qp->state) == KIWARP_QPS_INIT ? 0 : -EINVAL;
 	case IB_QPS_RTS:
-		/* Only a connection leads there; staying there is allowed. */
+		/* Only a connection enters RTS; staying there is allowed. */
 		return READ_ONCE(qp->state) == KIWARP_QPS_RTS ? 0 : -EINVAL;
 	case IB_QPS_SQD:
 		return kw_qp_to_closing(qp);
@@ -487,10 +516,10 @@ static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
 }
 
 /*
- * On the connecting side rdma_init_qp_attr() has no iw_cm_id yet and fills in
- * no rights at all for INIT, where on the accepting side it fills in Read and
- * Write; nobody sets them later. So no rights along with INIT mean the
- * connection manager's usual ones; to have none, set them by themselves.
+ * On the connecting side rdma_init_qp_attr() has no iw_cm_id yet, and fills in
+ * no rights for INIT. On the accepting side it fills in Read and Write. They
+ * are not set later. So INIT without rights means the connection manager's
+ * usual ones. A consumer that wants none sets them in a separate call.
  */
 static void kw_qp_set_access(struct kw_qp *qp, const struct ib_qp_attr *attr,
 			     int mask)
@@ -559,7 +588,7 @@ static enum ib_qp_state kw_qp_ib_state(const struct kw_qp *qp)
  * kw_query_qp() - ib_device_ops.query_qp
  * @ibqp: queue pair
  * @attr: filled
- * @mask: what is asked for; all is answered
+ * @mask: requested attributes; all are filled
  * @init: filled
  *
  * Return: 0.
@@ -598,7 +627,7 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
  * @udata: unused
  *
  * Context: process; waits until the connection manager and the stream have
- * let go.
+ * dropped their references.
  * Return: 0.
  */
 int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
@@ -638,8 +667,8 @@ static bool kw_qp_claim_stream(struct kw_qp *qp)
  * kw_qp_connect() - from INIT to RTS, over a socket in FPDU mode
  * @qp: queue pair
  * @sock: connected socket; passes to the stream if this returns 0
- * @params: what MPA start-up settled
- * @link: how to tell that it is over; called once if this returns 0
+ * @params: what MPA start-up negotiated
+ * @link: called once, when the stream is over, if this returns 0
  *
  * Context: process.
  * Return: 0, -EINVAL (not in INIT), -ENOMEM.
@@ -650,12 +679,17 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 {
 	struct kw_stream_params p = *params;
 	struct kw_settings set;
-	int rv;
+	int ret;
 
 	if (!kw_qp_claim_stream(qp))
 		return -EINVAL;
 	kw_settings_get(qp->dev, &set);
 	p.set = set.stream;
+	qp->linger = kzalloc(sizeof(*qp->linger), GFP_KERNEL_ACCOUNT);
+	if (!qp->linger) {
+		qp->connecting = false;
+		return -ENOMEM;
+	}
 	kw_qp_get(qp);
 	qp->cm = *link;
 	qp->max_ord = params->ord;
@@ -664,9 +698,13 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 	qp->stream.qpn = qp->ib.qp_num;
 	qp->stream.pd = qp->ib.pd;
 	qp->stream.access = qp->access;
-	rv = kw_stream_start(&qp->stream, sock, &p);
+	ret = kw_stream_start(&qp->stream, sock, &p);
+	if (ret) {
+		kfree(qp->linger);
+		qp->linger = NULL;
+	}
 	qp->connecting = false;
-	if (rv)
+	if (ret)
 		kw_qp_put(qp);
-	return rv;
+	return ret;
 }

@@ -9,12 +9,23 @@ extern const struct kw_stream_ops kw_qp_stream_ops;
 
 void kw_qp_set_state(struct kw_qp *qp, u8 state);
 void kw_qp_flush(struct kw_qp *qp);
+void kw_qp_flush_all(struct kw_qp *qp);
+void kw_qp_flush_work(struct work_struct *work);
 void kw_qp_notify(struct kw_qp *qp);
 void kw_qp_event(struct kw_qp *qp, enum ib_event_type type);
 void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		       u16 status);
 void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 		       u8 flags, u32 inv_stag);
+
+/* qp_post.c */
+int kw_qp_doorbell(struct kw_qp *qp);
+
+/* qp_batch.c */
+bool kw_batch_add(struct kw_qp *qp, u64 len);
+void kw_batch_begin(struct kw_cq *cq);
+void kw_batch_end(struct kw_cq *cq);
+void kw_batch_work(struct work_struct *work);
 
 static inline struct kiwarp_ring_ctrl *kw_ctrl(const struct kw_ring *r)
 {

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * A queue pair's completions, and flushing what will never be done.
+ * A queue pair's completions, and flushing of work.
  */
 #include "verbs/qp.h"
 
-/* Which Terminate it was, so that a consumer in trouble has more to go by. */
+/* Completions in a row with interrupts off: some ten microseconds. */
+#define KW_FLUSH_BATCH	64
+
+/* Batches that a context does which may have softirqs off, or a lock. */
+#define KW_FLUSH_BATCHES	16
+
+/* The Terminate of the connection, for completions in error. */
 static u32 kw_qp_vendor_err(const struct kw_qp *qp, u16 status)
 {
 	return status == IB_WC_SUCCESS ? 0 : qp->stream.reason;
@@ -19,7 +25,7 @@ static bool kw_status_solicits(u16 status)
 /**
  * kw_qp_complete_sq() - complete the oldest send WQE
  * @qp: queue pair
- * @t: what is known of it
+ * @t: its entry
  * @status: enum ib_wc_status
  *
  * Context: the queues' owner: see qp_stream.c.
@@ -92,9 +98,9 @@ void kw_qp_notify(struct kw_qp *qp)
 	bool send, recv, send_sol, recv_sol;
 
 	/*
-	 * Who posted completions notifies for them; two who do so at a time
-	 * may both raise the event, which is harmless, but neither may clear
-	 * a mark that it does not then act on.
+	 * A context that posted completions notifies for them. Two that do so
+	 * at a time may both raise the event, which is harmless. But neither
+	 * may clear a mark without acting on it.
 	 */
 	if (!READ_ONCE(qp->scq_dirty) && !READ_ONCE(qp->rcq_dirty))
 		return;
@@ -114,7 +120,7 @@ void kw_qp_notify(struct kw_qp *qp)
 		kw_cq_notify(qp->rcq, recv_sol);
 }
 
-/* What is left on a ring; a producer that lies gets no more than the ring. */
+/* What is left on a ring, at most its size: the producer index may be wrong. */
 static u32 kw_ring_rest(const struct kw_ring *r, u32 next)
 {
 	/* Pairs with the poster's release: the entries are complete. */
@@ -123,22 +129,31 @@ static u32 kw_ring_rest(const struct kw_ring *r, u32 next)
 	return min(rest, kw_ring_entries(r));
 }
 
-static void kw_flush_sq(struct kw_qp *qp)
+/* What is framed is done. If TCP did not take all, it is not known what is. */
+static u16 kw_flush_status(const struct kw_qp *qp, const struct kw_sq_track *t)
 {
-	u32 rest;
+	if (!t->done)
+		return IB_WC_WR_FLUSH_ERR;
+	if (t->status == IB_WC_SUCCESS && kw_stream_has_unsent(&qp->stream))
+		return IB_WC_WR_FLUSH_ERR;
+	return t->status;
+}
 
-	while (qp->sq_done != qp->sq_next) {
+/* @rest counts ring entries not yet taken; each completion uses one of @budget. */
+static void kw_flush_sq(struct kw_qp *qp, u32 *rest, u32 *budget)
+{
+	for (; *budget && qp->sq_done != qp->sq_next; --*budget) {
 		struct kw_sq_track *t =
 			&qp->sq_track[qp->sq_done & qp->sq.mask];
 
 		/* Not while TCP may still send what is in its buffers. */
-		if (t->zc_inflight && qp->connected)
+		if (t->zc_inflight && qp->connected) {
+			*rest = 0;
 			return;
-		kw_qp_complete_sq(qp, t, t->done ? t->status :
-				  IB_WC_WR_FLUSH_ERR);
+		}
+		kw_qp_complete_sq(qp, t, kw_flush_status(qp, t));
 	}
-	rest = kw_ring_rest(&qp->sq, qp->sq_next);
-	while (rest--) {
+	for (; *budget && *rest; --*budget, --*rest) {
 		const struct kiwarp_sqe *sqe = kw_ring_at(&qp->sq, qp->sq_next);
 		struct kw_sq_track t = {
 			.wr_id = READ_ONCE(sqe->wr_id),
@@ -151,11 +166,9 @@ static void kw_flush_sq(struct kw_qp *qp)
 	WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
 }
 
-static void kw_flush_rq(struct kw_qp *qp)
+static void kw_flush_rq(struct kw_qp *qp, u32 *rest, u32 *budget)
 {
-	u32 rest = kw_ring_rest(&qp->rq, qp->rq_done);
-
-	while (rest--) {
+	for (; *budget && *rest; --*budget, --*rest) {
 		const struct kiwarp_rqe *rqe = kw_ring_at(&qp->rq, qp->rq_done);
 
 		kw_qp_complete_rq(qp, READ_ONCE(rqe->wr_id),
@@ -166,21 +179,103 @@ static void kw_flush_rq(struct kw_qp *qp)
 }
 
 /**
- * kw_qp_flush() - complete all that is posted with IB_WC_WR_FLUSH_ERR
- * @qp: queue pair in ERROR, with no stream that works on its queues
+ * struct kw_flush - what is left of a flush
+ * @sq: entries of the send ring, at most
+ * @rq: of the receive ring
  *
- * Work that had a result of its own keeps it. Work whose buffers are in use by
- * TCP stays, and what was posted after it: see kw_qp_op_wqe_zc_done().
+ * A wrong producer index makes it complete no more than the rings hold.
+ */
+struct kw_flush {
+	u32 sq;
+	u32 rq;
+};
+
+static struct kw_flush kw_flush_begin(const struct kw_qp *qp)
+{
+	return (struct kw_flush){
+		.sq = kw_ring_entries(&qp->sq),
+		.rq = kw_ring_entries(&qp->rq),
+	};
+}
+
+/* Complete KW_FLUSH_BATCH entries. Returns whether there may be more. */
+static bool kw_flush_batch(struct kw_qp *qp, struct kw_flush *f)
+{
+	u32 budget = KW_FLUSH_BATCH;
+	unsigned long flags;
+	bool flush;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	flush = qp->state == KIWARP_QPS_ERROR && qp->idle;
+	if (flush) {
+		/*
+		 * Pairs with the fence in post_recv: either the poster sees the
+		 * state that was set before this, or this sees its entries. A
+		 * concurrent flush may have completed some of them.
+		 */
+		smp_mb();
+		f->sq = min(f->sq, kw_ring_rest(&qp->sq, qp->sq_next));
+		f->rq = min(f->rq, kw_ring_rest(&qp->rq, qp->rq_done));
+		kw_flush_sq(qp, &f->sq, &budget);
+		kw_flush_rq(qp, &f->rq, &budget);
+	}
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return flush && !budget;
+}
+
+/**
+ * kw_qp_flush_all() - complete all that is posted with IB_WC_WR_FLUSH_ERR
+ * @qp: queue pair
  *
- * Context: qp->lock held.
+ * Does nothing unless the queue pair is in ERROR and no stream uses its queues.
+ * Work that has a result keeps it. Work whose buffers TCP still uses stays, and
+ * what was posted after it: see kw_qp_op_wqe_zc_done().
+ *
+ * Interrupts are off for KW_FLUSH_BATCH completions at a time. What is posted
+ * meanwhile is left to its poster.
+ *
+ * Context: process; takes qp->lock.
+ */
+void kw_qp_flush_all(struct kw_qp *qp)
+{
+	struct kw_flush f = kw_flush_begin(qp);
+
+	while (kw_flush_batch(qp, &f))
+		cond_resched();
+}
+
+/**
+ * kw_qp_flush_work() - flush what kw_qp_flush() has left
+ * @work: kw_qp.flush_work
+ *
+ * Context: process; drops a reference.
+ */
+void kw_qp_flush_work(struct work_struct *work)
+{
+	struct kw_qp *qp = container_of(work, struct kw_qp, flush_work);
+
+	kw_qp_flush_all(qp);
+	kw_qp_notify(qp);
+	kw_qp_put(qp);
+}
+
+/**
+ * kw_qp_flush() - kw_qp_flush_all(), which a work item continues
+ * @qp: queue pair
+ *
+ * Context: any; takes qp->lock.
  */
 void kw_qp_flush(struct kw_qp *qp)
 {
-	/*
-	 * Pairs with the fence in post_recv: either the poster sees the
-	 * state that was set before this, or this sees its entries.
-	 */
-	smp_mb();
-	kw_flush_sq(qp);
-	kw_flush_rq(qp);
+	struct kw_flush f = kw_flush_begin(qp);
+	u32 batches = KW_FLUSH_BATCHES;
+
+	while (kw_flush_batch(qp, &f)) {
+		if (--batches)
+			continue;
+		kw_qp_get(qp);
+		if (!kw_streams_run(&qp->flush_work))
+			kw_qp_put(qp);
+		return;
+	}
 }

@@ -5,30 +5,36 @@
 #include "trace.h"
 #include "verbs/qp.h"
 
-/* Set the stream going, if there is one that will look at the queues. */
+/* Start transmission, if there is a stream that reads the queues. */
 static void kw_qp_kick(struct kw_qp *qp)
 {
-	int idx = srcu_read_lock(&qp->dev->mem_srcu);
+	int idx = srcu_read_lock(qp->stream.mem_srcu);
 	u8 state = kw_stream_state(&qp->stream);
 
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
 		kw_stream_kick(&qp->stream,
 			       qp->user ? KW_KICK_SLEEP : KW_KICK_ATOMIC);
-	srcu_read_unlock(&qp->dev->mem_srcu, idx);
+	srcu_read_unlock(qp->stream.mem_srcu, idx);
 }
 
 static void kw_qp_flush_posted(struct kw_qp *qp)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&qp->lock, flags);
-	if (qp->state == KIWARP_QPS_ERROR && qp->idle)
+	/* Doorbells come from processes, which do it all in their own time. */
+	if (qp->user)
+		kw_qp_flush_all(qp);
+	else
 		kw_qp_flush(qp);
-	spin_unlock_irqrestore(&qp->lock, flags);
 	kw_qp_notify(qp);
 }
 
-static int kw_send_doorbell(struct kw_qp *qp)
+/**
+ * kw_qp_doorbell() - work on what is in the send ring
+ * @qp: queue pair
+ *
+ * Context: user space's: process. Kernel consumers': any.
+ * Return: 0, -EINVAL (state).
+ */
+int kw_qp_doorbell(struct kw_qp *qp)
 {
 	trace_kw_doorbell(qp, READ_ONCE(kw_ctrl(&qp->sq)->producer));
 	switch (READ_ONCE(qp->state)) {
@@ -40,7 +46,7 @@ static int kw_send_doorbell(struct kw_qp *qp)
 		return 0;
 	default:
 		kw_qp_kick(qp);
-		/* It may have gone into error since, and been flushed before. */
+		/* It may have gone to ERROR since, and been flushed before. */
 		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
 			kw_qp_flush_posted(qp);
 		return 0;
@@ -103,7 +109,7 @@ static int kw_fill_inline(struct kiwarp_sqe *sqe, const struct ib_send_wr *wr,
 	return 0;
 }
 
-/* A Read's answer has one place to go to. */
+/* The response to a Read is placed in one SGE. */
 static bool kw_read_fits(const struct ib_send_wr *wr)
 {
 	return wr->num_sge <= 1 && !(wr->send_flags & IB_SEND_INLINE);
@@ -155,29 +161,31 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 }
 
 static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
-				const struct ib_send_wr **bad)
+				const struct ib_send_wr **bad, u64 *len)
 {
 	unsigned long flags;
-	int rv = 0;
+	int ret = 0, i;
 
 	spin_lock_irqsave(&qp->sq_post_lock, flags);
 	for (; wr; wr = wr->next) {
 		if (qp->sq_post - READ_ONCE(qp->sq_done) >=
 		    kw_ring_entries(&qp->sq))
-			rv = -ENOMEM;
+			ret = -ENOMEM;
 		else
-			rv = kw_fill_sqe(qp, kw_ring_at(&qp->sq, qp->sq_post),
-					 wr);
-		if (rv) {
+			ret = kw_fill_sqe(qp, kw_ring_at(&qp->sq, qp->sq_post),
+					  wr);
+		if (ret) {
 			*bad = wr;
 			break;
 		}
 		qp->sq_post++;
+		for (i = 0; i < wr->num_sge; i++)
+			*len += wr->sg_list[i].length;
 	}
 	/* Pairs with the acquire in kw_qp_op_next_wqe(). */
 	smp_store_release(&kw_ctrl(&qp->sq)->producer, qp->sq_post);
 	spin_unlock_irqrestore(&qp->sq_post_lock, flags);
-	return rv;
+	return ret;
 }
 
 /**
@@ -193,42 +201,45 @@ int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		 const struct ib_send_wr **bad)
 {
 	struct kw_qp *qp = to_kw_qp(ibqp);
+	u64 len = 0;
 	u8 state;
-	int rv, rv2;
+	int ret, doorbell;
 
 	if (qp->user) {
 		if (wr) {
 			*bad = wr;
 			return -EINVAL;
 		}
-		return kw_send_doorbell(qp);
+		return kw_qp_doorbell(qp);
 	}
 	state = READ_ONCE(qp->state);
 	if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) {
 		*bad = wr;
 		return -EINVAL;
 	}
-	rv = kw_post_kernel_sends(qp, wr, bad);
-	rv2 = kw_send_doorbell(qp);
-	return rv ?: rv2;
+	ret = kw_post_kernel_sends(qp, wr, bad, &len);
+	if (state == KIWARP_QPS_RTS && kw_batch_add(qp, len))
+		return ret;
+	doorbell = kw_qp_doorbell(qp);
+	return ret ?: doorbell;
 }
 
 static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 				const struct ib_recv_wr **bad)
 {
 	unsigned long flags;
-	int rv = 0;
+	int ret = 0;
 
 	spin_lock_irqsave(&qp->rq_post_lock, flags);
 	for (; wr; wr = wr->next) {
 		struct kiwarp_rqe *rqe = kw_ring_at(&qp->rq, qp->rq_post);
 
 		if (wr->num_sge > qp->cap.max_recv_sge)
-			rv = -EINVAL;
+			ret = -EINVAL;
 		else if (qp->rq_post - READ_ONCE(qp->rq_done) >=
 			 kw_ring_entries(&qp->rq))
-			rv = -ENOMEM;
-		if (rv) {
+			ret = -ENOMEM;
+		if (ret) {
 			*bad = wr;
 			break;
 		}
@@ -240,7 +251,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 	/* Pairs with the acquire in kw_qp_op_next_recv(). */
 	smp_store_release(&kw_ctrl(&qp->rq)->producer, qp->rq_post);
 	spin_unlock_irqrestore(&qp->rq_post_lock, flags);
-	return rv;
+	return ret;
 }
 
 /**
@@ -257,17 +268,17 @@ int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		 const struct ib_recv_wr **bad)
 {
 	struct kw_qp *qp = to_kw_qp(ibqp);
-	int rv = 0;
+	int ret = 0;
 
 	if ((qp->user && wr) || READ_ONCE(qp->state) == KIWARP_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}
 	if (wr)
-		rv = kw_post_kernel_recvs(qp, wr, bad);
-	/* Pairs with the barrier in kw_qp_flush(). */
+		ret = kw_post_kernel_recvs(qp, wr, bad);
+	/* Pairs with the barrier in kw_flush_batch(). */
 	smp_mb();
 	if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
 		kw_qp_flush_posted(qp);
-	return rv;
+	return ret;
 }

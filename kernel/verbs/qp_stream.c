@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What the stream asks of the queue pair: struct kw_stream_ops. The rings that user
- * space can write are read here, once, into private memory, and validated.
+ * The queue pair's struct kw_stream_ops. Rings that user space can write to are
+ * read here, once, into private memory, and validated.
  *
  * While a stream runs (kw_qp.idle is false) the queues belong to it, under the
- * socket lock; kw_qp.lock is for the state, and for the queues when idle.
+ * socket lock. kw_qp.lock is for the state, and for the queues when idle.
  */
+#include <linux/slab.h>
+
 #include "stream/ops.h"
 #include "verbs/qp.h"
 
@@ -15,8 +17,8 @@ static struct kw_qp *kw_stream_qp(struct kw_stream *s)
 }
 
 /*
- * Copy out of shared memory so that the compiler can not look twice. Inline:
- * lengths that are constants become a few moves.
+ * Copy out of shared memory so that the compiler cannot read twice. Inline:
+ * constant lengths become a few moves.
  */
 static __always_inline void kw_read_shared(void *dst, const void *src, size_t len)
 {
@@ -122,7 +124,7 @@ static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	if (!qp->closing) {
 		/* Pairs with the poster's release: the entries are complete. */
 		end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
-		/* What is posted in ERROR is flushed, however long the stream runs. */
+		/* What is posted in ERROR is flushed, though the stream runs. */
 		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
 			return false;
 	}
@@ -131,7 +133,7 @@ static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 		return false;
 
 	kw_wqe_read(qp, w);
-	/* More entries than the ring has: the producer index is not to be believed. */
+	/* More entries than the ring has: the producer index is not valid. */
 	if (avail > entries)
 		w->status = IB_WC_LOC_QP_OP_ERR;
 	if (qp->sq_next - qp->sq_done >= entries) {
@@ -164,7 +166,7 @@ static void kw_qp_op_retire(struct kw_stream *s)
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
 
-	/* A failed stream's work is kw_qp_flush()'s, under another lock. */
+	/* kw_qp_flush() completes a failed stream's work, under another lock. */
 	if (qp->idle)
 		return;
 	while (qp->sq_done != qp->sq_next) {
@@ -189,9 +191,8 @@ static void kw_qp_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 
 	spin_lock_irqsave(&qp->lock, flags);
 	qp->sq_track[index & qp->sq.mask].zc_inflight = false;
-	if (qp->idle)
-		kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_flush(qp);
 	if (good) {
 		kw_qp_op_wqe_done(s, index, IB_WC_SUCCESS);
 		kw_qp_op_retire(s);
@@ -201,15 +202,14 @@ static void kw_qp_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
-	int rv;
+	int ret;
 
 	if (w->opcode == KIWARP_OP_LOCAL_INV)
-		rv = kw_mem_invalidate(qp->dev, s->pd, w->inv_stag, false);
+		ret = kw_mem_invalidate(qp->dev, s->pd, w->inv_stag, false);
 	else
-		rv = kw_mr_register((struct ib_mr *)(uintptr_t)w->raddr,
-				    container_of(qp->ib.pd, struct kw_pd, ib),
-				    w->rkey, w->inv_stag);
-	return rv ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
+		ret = kw_mr_register((struct ib_mr *)(uintptr_t)w->raddr,
+				     to_kw_pd(qp->ib.pd), w->rkey, w->inv_stag);
+	return ret ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
 }
 
 static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
@@ -261,14 +261,14 @@ static void kw_qp_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
 static struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
-	struct kw_pd *pd = container_of(qp->ib.pd, struct kw_pd, ib);
+	struct kw_pd *pd = to_kw_pd(qp->ib.pd);
 	struct kw_mem *local;
 
 	/* Pairs with kw_get_dma_mr(). */
 	local = smp_load_acquire(&pd->local);
 	if (local && local->stag == stag)
 		return local;
-	return kw_mem_lookup(qp->dev, stag);
+	return kw_mem_lookup(qp->dev, s->pd, stag);
 }
 
 static int kw_qp_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
@@ -285,7 +285,7 @@ static int kw_qp_op_started(struct kw_stream *s)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	unsigned long flags;
-	int rv = 0;
+	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
 	if (qp->state == KIWARP_QPS_INIT) {
@@ -294,14 +294,14 @@ static int kw_qp_op_started(struct kw_stream *s)
 		qp->closing = false;
 		kw_qp_set_state(qp, KIWARP_QPS_RTS);
 	} else {
-		rv = -EINVAL;
+		ret = -EINVAL;
 	}
 	spin_unlock_irqrestore(&qp->lock, flags);
-	return rv;
+	return ret;
 }
 
 /*
- * What is posted by now is sent; what is posted later, or was posted in ERROR,
+ * What is posted by now is sent. What is posted later, or was posted in ERROR,
  * is flushed when the stream has ended (RFC 5041 section 6.2.1).
  */
 static void kw_qp_op_closing(struct kw_stream *s)
@@ -320,7 +320,7 @@ static void kw_qp_op_closing(struct kw_stream *s)
 	spin_unlock_irqrestore(&qp->lock, flags);
 }
 
-/* A bare "connection lost" would not say that the peer gave a reason. */
+/* Log the peer's reason: the event says only that the connection is lost. */
 static void kw_qp_log_terminate(const struct kw_qp *qp)
 {
 	u32 reason = qp->stream.reason;
@@ -351,12 +351,24 @@ static void kw_qp_op_failed(struct kw_stream *s, enum kw_fail why)
 	spin_lock_irqsave(&qp->lock, flags);
 	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
 	qp->idle = true;
-	kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_flush(qp);
 	kw_qp_log_terminate(qp);
 	/* A local fault is reported by the completion in error. */
 	if (why != KW_FAIL_CLOSED && why != KW_FAIL_LOCAL)
 		kw_qp_event(qp, events[why]);
+}
+
+static int kw_qp_op_linger(struct kw_stream *s, struct socket *sock,
+			   unsigned long limit)
+{
+	struct kw_qp *qp = kw_stream_qp(s);
+	int ret;
+
+	ret = kw_linger_start(&qp->dev->lingers, qp->linger, sock, limit);
+	if (!ret)
+		qp->linger = NULL;
+	return ret;
 }
 
 static void kw_qp_op_ended(struct kw_stream *s)
@@ -366,14 +378,17 @@ static void kw_qp_op_ended(struct kw_stream *s)
 	int status = s->status;
 	unsigned long flags;
 
+	/* From here on another connection can be made. */
+	kfree(qp->linger);
+	qp->linger = NULL;
 	spin_lock_irqsave(&qp->lock, flags);
 	qp->connected = false;
+	/* What is queued from here on is the next connection's. */
+	cancel_delayed_work(&s->end_work);
 	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
 	qp->idle = true;
-	kw_qp_flush(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
-	/* No new teardown can be queued, but one may be pending. */
-	cancel_delayed_work(&s->end_work);
+	kw_qp_flush_all(qp);
 	kw_qp_notify(qp);
 	cm.closed(cm.ctx, status);
 	kw_qp_put(qp);
@@ -394,5 +409,6 @@ const struct kw_stream_ops kw_qp_stream_ops = {
 	.started = kw_qp_op_started,
 	.closing = kw_qp_op_closing,
 	.failed = kw_qp_op_failed,
+	.linger = kw_qp_op_linger,
 	.ended = kw_qp_op_ended,
 };

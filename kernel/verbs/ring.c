@@ -2,35 +2,46 @@
 /*
  * The memory of rings, which is shared with user space.
  *
- * The object that rings belong to owns their memory until
- * kw_queue_mem_free(). A user mapping holds a reference on each page of its own,
- * so that the pages live until both are gone, and what a process sees last,
- * flushed completions among it, stays readable after the device was taken
- * away from it.
+ * The object that rings belong to owns their memory until kw_queue_mem_free().
+ * A user mapping holds a reference on each of its pages, so that the pages live
+ * until both are gone. What a process sees last, flushed completions among it,
+ * stays readable after the device was taken away from it.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 
 #include "verbs/ops.h"
+
+/* How often to check whether pages that outlive their object are unmapped. */
+#define KW_KEPT_PERIOD	HZ
 
 /**
  * struct kw_mmap_entry - memory of rings that a process may map
  * @rdma: the RDMA core's part
  * @mem: the memory
- * @user: to whose locked memory it counts, referenced
- * @pages: how much of it
+ * @locked: its pages, and the user whose locked memory they count to
+ * @kept: in kw_kept
  */
 struct kw_mmap_entry {
 	struct rdma_user_mmap_entry rdma;
 	void *mem;
-	struct user_struct *user;
-	unsigned long pages;
+	struct kw_locked locked;
+	struct list_head kept;
 };
+
+/* Memory whose object is gone, and that a process still has mapped. */
+static LIST_HEAD(kw_kept);
+static DEFINE_SPINLOCK(kw_kept_lock);
+static void kw_kept_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(kw_kept_scan, kw_kept_work);
 
 static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 {
@@ -38,8 +49,8 @@ static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 }
 
 /*
- * The small rings of most queue pairs fit a page together: without a place of its
- * own in the kernel's address space it takes nothing besides.
+ * Both rings of most queue pairs fit in one page. Such a page needs no mapping
+ * of its own in the kernel's address space.
  */
 static void *kw_queue_mem_pages(size_t size)
 {
@@ -62,55 +73,80 @@ static struct page *kw_queue_mem_page(const u8 *mem)
 }
 
 /*
- * Rings cannot be swapped out: as buffers that are pinned they count to the
- * locked memory that a user may have (RLIMIT_MEMLOCK), in a memory cgroup or
- * not. It is the user's and not the process's, who may have many.
+ * Rings cannot be swapped out. As pinned buffers do they count to the locked
+ * memory that a user may have (RLIMIT_MEMLOCK), in a memory cgroup or not. The
+ * limit is the user's and not the process's: a user may have many processes.
  */
-static int kw_queue_mem_lock(struct kw_mmap_entry *e, size_t size)
+static bool kw_pages_fit(struct user_struct *user, unsigned long pages)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	unsigned long all = atomic_long_add_return(pages, &user->locked_vm);
+
+	if (all <= limit || capable(CAP_IPC_LOCK))
+		return true;
+	atomic_long_sub(pages, &user->locked_vm);
+	return false;
+}
+
+/**
+ * kw_lock_pages() - count pages to the locked memory of the caller's user
+ * @l: result
+ * @pages: how many
+ *
+ * Context: process, without the mmap lock.
+ * Return: 0, or -ENOMEM if they are more than RLIMIT_MEMLOCK allows.
+ */
+int kw_lock_pages(struct kw_locked *l, unsigned long pages)
 {
 	struct user_struct *user = current_user();
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	unsigned long pages = size >> PAGE_SHIFT;
-	long all = atomic_long_add_return(pages, &user->locked_vm);
 
-	if (all > limit && !capable(CAP_IPC_LOCK)) {
-		atomic_long_sub(pages, &user->locked_vm);
-		return -ENOMEM;
+	if (!kw_pages_fit(user, pages)) {
+		/* What was unmapped a moment ago may still count. */
+		mod_delayed_work(system_dfl_wq, &kw_kept_scan, 0);
+		flush_delayed_work(&kw_kept_scan);
+		if (!kw_pages_fit(user, pages))
+			return -ENOMEM;
 	}
-	e->user = get_uid(user);
-	e->pages = pages;
+	l->user = get_uid(user);
+	l->pages = pages;
 	return 0;
 }
 
-static void kw_queue_mem_unlock(struct kw_mmap_entry *e)
+/**
+ * kw_unlock_pages() - undo kw_lock_pages()
+ * @l: its result
+ *
+ * Context: any.
+ */
+void kw_unlock_pages(struct kw_locked *l)
 {
-	atomic_long_sub(e->pages, &e->user->locked_vm);
-	free_uid(e->user);
+	atomic_long_sub(l->pages, &l->user->locked_vm);
+	free_uid(l->user);
 }
 
 static int kw_queue_mem_share(struct kw_queue_mem *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
-	int rv;
+	int ret;
 
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
-	rv = kw_queue_mem_lock(entry, a->size);
-	if (rv)
+	ret = kw_lock_pages(&entry->locked, a->size >> PAGE_SHIFT);
+	if (ret)
 		goto free;
 
 	entry->mem = a->mem;
-	rv = rdma_user_mmap_entry_insert(uctx, &entry->rdma, a->size);
-	if (rv)
+	ret = rdma_user_mmap_entry_insert(uctx, &entry->rdma, a->size);
+	if (ret)
 		goto unlock;
 	a->mmap = &entry->rdma;
 	return 0;
 unlock:
-	kw_queue_mem_unlock(entry);
+	kw_unlock_pages(&entry->locked);
 free:
 	kfree(entry);
-	return rv;
+	return ret;
 }
 
 /**
@@ -125,7 +161,7 @@ free:
  */
 int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *uctx)
 {
-	int rv;
+	int ret;
 
 	a->size = PAGE_ALIGN(size);
 	a->mmap = NULL;
@@ -135,12 +171,12 @@ int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *
 	if (!uctx)
 		return 0;
 
-	rv = kw_queue_mem_share(a, uctx);
-	if (rv) {
+	ret = kw_queue_mem_share(a, uctx);
+	if (ret) {
 		kw_queue_mem_free_pages(a->mem);
 		a->mem = NULL;
 	}
-	return rv;
+	return ret;
 }
 
 /**
@@ -159,30 +195,104 @@ void kw_queue_mem_free(struct kw_queue_mem *a)
 	a->mem = NULL;
 }
 
+/*
+ * The memory cannot be mapped any more: a page without other references gets
+ * none, apart from short ones of code that scans all pages.
+ */
+static bool kw_queue_mem_in_use(const struct kw_mmap_entry *e)
+{
+	unsigned long i;
+
+	for (i = 0; i < e->locked.pages; i++)
+		if (page_ref_count(kw_queue_mem_page(e->mem + i * PAGE_SIZE)) > 1)
+			return true;
+	return false;
+}
+
+static void kw_kept_free(struct kw_mmap_entry *e)
+{
+	kw_queue_mem_free_pages(e->mem);
+	kw_unlock_pages(&e->locked);
+	kfree(e);
+}
+
+static void kw_kept_work(struct work_struct *work)
+{
+	struct kw_mmap_entry *e, *next;
+	LIST_HEAD(todo);
+	LIST_HEAD(back);
+	bool again;
+
+	spin_lock(&kw_kept_lock);
+	list_splice_init(&kw_kept, &todo);
+	spin_unlock(&kw_kept_lock);
+	list_for_each_entry_safe(e, next, &todo, kept) {
+		list_del(&e->kept);
+		if (kw_queue_mem_in_use(e))
+			list_add_tail(&e->kept, &back);
+		else
+			kw_kept_free(e);
+		cond_resched();
+	}
+	spin_lock(&kw_kept_lock);
+	list_splice(&back, &kw_kept);
+	again = !list_empty(&kw_kept);
+	spin_unlock(&kw_kept_lock);
+	if (again)
+		queue_delayed_work(system_dfl_wq, &kw_kept_scan,
+				   KW_KEPT_PERIOD);
+}
+
 /**
- * kw_mmap_free() - the RDMA core's last reference to an area's entry is gone
+ * kw_mmap_free() - the RDMA core's last reference to an entry is gone
  * @entry: the entry
  *
- * Context: process, under no lock.
+ * A process may keep its mapping, or a child have it: the pages count until all
+ * references to them are gone. The mapping itself cannot report when that is:
+ * ib_uverbs lets a driver go while processes have mappings, and a
+ * vm_operations_struct of the module's would be called after that.
+ *
+ * Context: process; the mmap lock may be held.
  */
 void kw_mmap_free(struct rdma_user_mmap_entry *entry)
 {
 	struct kw_mmap_entry *e = kw_mmap_entry(entry);
 
-	kw_queue_mem_free_pages(e->mem);
-	kw_queue_mem_unlock(e);
-	kfree(e);
+	if (!kw_queue_mem_in_use(e)) {
+		kw_kept_free(e);
+		return;
+	}
+	spin_lock(&kw_kept_lock);
+	list_add_tail(&e->kept, &kw_kept);
+	spin_unlock(&kw_kept_lock);
+	queue_delayed_work(system_dfl_wq, &kw_kept_scan, KW_KEPT_PERIOD);
+}
+
+/**
+ * kw_mmap_exit() - stop accounting for mappings
+ *
+ * Pages that a process has mapped still live until it unmaps them.
+ *
+ * Context: module unload, when there are no devices any more.
+ */
+void kw_mmap_exit(void)
+{
+	struct kw_mmap_entry *e, *next;
+
+	cancel_delayed_work_sync(&kw_kept_scan);
+	list_for_each_entry_safe(e, next, &kw_kept, kept)
+		kw_kept_free(e);
 }
 
 static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 {
 	unsigned long addr;
-	int rv;
+	int ret;
 
 	for (addr = vma->vm_start; addr < vma->vm_end; addr += PAGE_SIZE) {
-		rv = vm_insert_page(vma, addr, kw_queue_mem_page(mem));
-		if (rv)
-			return rv;
+		ret = vm_insert_page(vma, addr, kw_queue_mem_page(mem));
+		if (ret)
+			return ret;
 		mem += PAGE_SIZE;
 	}
 	return 0;
@@ -191,7 +301,7 @@ static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 /**
  * kw_mmap() - map the memory of rings into a process
  * @uctx: user context
- * @vma: says by its offset which; must be shared and of its size
+ * @vma: its offset selects the memory; must be shared and of its size
  *
  * Context: process, mmap lock.
  * Return: 0, -EINVAL for a wrong offset, size or protection, or what
@@ -200,7 +310,7 @@ static int kw_map_pages(struct vm_area_struct *vma, u8 *mem)
 int kw_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 {
 	struct rdma_user_mmap_entry *entry;
-	int rv;
+	int ret;
 
 	if (vma->vm_flags & VM_EXEC)
 		return -EINVAL;
@@ -209,7 +319,7 @@ int kw_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 		return -EINVAL;
 
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
-	rv = kw_map_pages(vma, kw_mmap_entry(entry)->mem);
+	ret = kw_map_pages(vma, kw_mmap_entry(entry)->mem);
 	rdma_user_mmap_entry_put(entry);
-	return rv;
+	return ret;
 }

@@ -23,9 +23,9 @@ enum kw_setting_kind {
 };
 
 /**
- * struct kw_setting - one thing that can be set
+ * struct kw_setting - a setting
  * @attr: its file
- * @off: where struct kw_settings has it, a u32 or several
+ * @off: offset in struct kw_settings, of a u32 or several
  * @kind: enum kw_setting_kind
  * @zero: a number may also be 0
  * @min: smallest other number
@@ -55,14 +55,16 @@ static struct kw_settings kw_defaults = {
 	.stream.ack_segments = 4,
 	.connect_timeout_ms = 20000,
 	.start_timeout_ms = 10000,
+	.reply_timeout_ms = 60000,
 	.offer_timeout_ms = 60000,
 	.stream.first_fpdu_timeout_ms = 200,
+	.stream.linger_timeout_ms = 60000,
 	.keepalive_idle_s = 7200,
 	.keepalive_interval_s = 75,
 	.keepalive_probes = 9,
 };
 
-/* Words of which a setting has several must not be seen half changed. */
+/* A setting of several words must not be read half changed. */
 static DEFINE_SPINLOCK(kw_settings_lock);
 
 static u32 kw_setting_words(const struct kw_setting *st)
@@ -89,7 +91,7 @@ static int kw_setting_parse_set(const struct kw_setting *st, const char *text,
 				u32 *val)
 {
 	char *copy, *rest, *name;
-	int bit = -EINVAL;	/* nothing at all is no set either */
+	int bit = -EINVAL;	/* an empty set is not valid */
 
 	copy = kstrdup(text, GFP_KERNEL);
 	if (!copy)
@@ -108,7 +110,7 @@ static int kw_setting_parse_set(const struct kw_setting *st, const char *text,
 	return min(bit, 0);
 }
 
-/* One pair. Neither of its ports may be in one of the @nr pairs before it. */
+/* Parse a pair. Neither of its ports may be in one of the @nr before it. */
 static int kw_setting_parse_pair(char *text, u32 *map, u32 nr)
 {
 	char *second = text;
@@ -130,7 +132,7 @@ static int kw_setting_parse_pair(char *text, u32 *map, u32 nr)
 static int kw_setting_parse_map(const char *text, u32 *map)
 {
 	char *copy, *rest, *pair;
-	int rv = -EINVAL;	/* nothing at all is no map */
+	int ret = -EINVAL;	/* an empty map is not valid */
 	u32 nr = 0;
 
 	if (sysfs_streq(text, "none"))
@@ -142,12 +144,12 @@ static int kw_setting_parse_map(const char *text, u32 *map)
 	while ((pair = strsep(&rest, " ,\n"))) {
 		if (!*pair)
 			continue;
-		rv = kw_setting_parse_pair(pair, map, nr++);
-		if (rv)
+		ret = kw_setting_parse_pair(pair, map, nr++);
+		if (ret)
 			break;
 	}
 	kfree(copy);
-	return rv;
+	return ret;
 }
 
 static int kw_setting_parse_number(const struct kw_setting *st,
@@ -164,7 +166,7 @@ static int kw_setting_parse(const struct kw_setting *st, const char *text,
 			    u32 *val)
 {
 	bool on = false;
-	int rv;
+	int ret;
 
 	switch (st->kind) {
 	case KW_SETTING_SET:
@@ -172,9 +174,9 @@ static int kw_setting_parse(const struct kw_setting *st, const char *text,
 	case KW_SETTING_MAP:
 		return kw_setting_parse_map(text, val);
 	case KW_SETTING_SWITCH:
-		rv = kstrtobool(text, &on);
+		ret = kstrtobool(text, &on);
 		*val = on;
-		return rv;
+		return ret;
 	default:
 		return kw_setting_parse_number(st, text, val);
 	}
@@ -252,12 +254,12 @@ static int kw_setting_store(const struct kw_setting *st, const char *where,
 			    const char *text, struct kw_settings *s)
 {
 	u32 val[KW_PORT_MAPS] = {};
-	int rv = kw_setting_parse(st, text, val);
+	int ret = kw_setting_parse(st, text, val);
 
-	if (rv == -EINVAL)
+	if (ret == -EINVAL)
 		kw_setting_complain(st, where, text);
-	if (rv)
-		return rv;
+	if (ret)
+		return ret;
 	spin_lock(&kw_settings_lock);
 	memcpy(kw_setting_at(st, s), val, kw_setting_words(st) * sizeof(*val));
 	spin_unlock(&kw_settings_lock);
@@ -314,14 +316,14 @@ static ssize_t kw_file_store(struct device *d, struct device_attribute *attr,
 			     const char *buf, size_t n)
 {
 	struct kw_device *dev = kw_sysfs_dev(d);
-	int rv;
+	int ret;
 
-	rv = kw_setting_store(container_of(attr, struct kw_setting, attr),
-			      dev_name(d), buf, &dev->settings);
-	return rv ? rv : n;
+	ret = kw_setting_store(container_of(attr, struct kw_setting, attr),
+			       dev_name(d), buf, &dev->settings);
+	return ret ? ret : n;
 }
 
-/* The table: for each setting its file, its module parameter, and what it is. */
+/* The table: the file, module parameter and range of each setting. */
 #define KW_SETTING_AT(_name, _member, ...)				\
 	static struct kw_setting kw_set_##_name = {			\
 		.attr = {						\
@@ -419,7 +421,12 @@ MODULE_PARM_DESC(connect_timeout_ms,
 KW_NUMBER(start_timeout_ms, 100, 600000);
 module_param_cb(start_timeout_ms, &kw_param_ops, &kw_set_start_timeout_ms, 0644);
 MODULE_PARM_DESC(start_timeout_ms,
-		 "Bound on each wait for an MPA frame in milliseconds [10000]");
+		 "Bound on each wait for an MPA frame but the reply in milliseconds [10000]");
+
+KW_NUMBER(reply_timeout_ms, 100, 600000);
+module_param_cb(reply_timeout_ms, &kw_param_ops, &kw_set_reply_timeout_ms, 0644);
+MODULE_PARM_DESC(reply_timeout_ms,
+		 "Time for the peer's consumer to accept or reject in milliseconds [60000]");
 
 KW_NUMBER(offer_timeout_ms, 100, 600000);
 module_param_cb(offer_timeout_ms, &kw_param_ops, &kw_set_offer_timeout_ms, 0644);
@@ -430,6 +437,11 @@ KW_STREAM_NUMBER(first_fpdu_timeout_ms, 1, 60000);
 module_param_cb(first_fpdu_timeout_ms, &kw_param_ops, &kw_set_first_fpdu_timeout_ms, 0644);
 MODULE_PARM_DESC(first_fpdu_timeout_ms,
 		 "Time after which a responder may send first in milliseconds; 0: never [200]");
+
+KW_STREAM_NUMBER(linger_timeout_ms, 100, 600000);
+module_param_cb(linger_timeout_ms, &kw_param_ops, &kw_set_linger_timeout_ms, 0644);
+MODULE_PARM_DESC(linger_timeout_ms,
+		 "Time for what has completed to be sent behind an abort in milliseconds; 0: none [60000]");
 
 KW_NUMBER_OR_0(keepalive_idle_s, 1, 32767);
 module_param_cb(keepalive_idle_s, &kw_param_ops, &kw_set_keepalive_idle_s, 0644);
@@ -471,8 +483,10 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_ack_segments.attr.attr,
 	&kw_set_connect_timeout_ms.attr.attr,
 	&kw_set_start_timeout_ms.attr.attr,
+	&kw_set_reply_timeout_ms.attr.attr,
 	&kw_set_offer_timeout_ms.attr.attr,
 	&kw_set_first_fpdu_timeout_ms.attr.attr,
+	&kw_set_linger_timeout_ms.attr.attr,
 	&kw_set_keepalive_idle_s.attr.attr,
 	&kw_set_keepalive_interval_s.attr.attr,
 	&kw_set_keepalive_probes.attr.attr,
@@ -498,7 +512,7 @@ void kw_settings_init(struct kw_settings *s)
 }
 
 /**
- * kw_settings_get() - a device's settings as they are now
+ * kw_settings_get() - read a device's settings
  * @dev: the device
  * @s: result
  *
@@ -510,12 +524,12 @@ void kw_settings_get(struct kw_device *dev, struct kw_settings *s)
 }
 
 /**
- * kw_settings_wire_port() - the TCP port that stands for a consumer's
+ * kw_settings_wire_port() - map a consumer's port to the TCP port on the wire
  * @s: settings
  * @port: as the consumer names it
  *
  * Context: any.
- * Return: what the setting port_map has for it; @port itself if nothing.
+ * Return: the port that the setting port_map has for it, or @port itself.
  */
 __be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The RDMA objects: who owns what, and how long it lives.
+ * The RDMA objects: ownership and lifetimes.
  *
  * - struct kw_device lives as long as the ib_device; every object below holds
  *   the ib_device through the RDMA core.
- * - struct kw_mr is found through kw_device.mems. Whoever looks one up stays
- *   inside kw_device.mem_srcu; dereg erases, waits for the domain, frees.
+ * - struct kw_mr is found through kw_device.mems. Its users stay inside
+ *   kw_pd.domain; dereg erases, waits for the domain, frees.
  * - struct kw_qp has a kref: one for the verbs object, one for each of the
  *   connection manager's and the stream's uses. destroy_qp waits for the last.
  * - struct kw_cq outlives its queue pairs (the RDMA core counts them).
@@ -19,8 +19,8 @@
 
 #include <linux/completion.h>
 #include <linux/kref.h>
+#include <linux/llist.h>
 #include <linux/netdevice.h>
-#include <linux/srcu.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
@@ -28,10 +28,11 @@
 #include <rdma/kiwarp-abi.h>
 
 #include "stream/counters.h"
+#include "stream/linger.h"
 #include "stream/mem.h"
 #include "stream/stream.h"
 
-/* What the device offers; kw_query_device() reports it and create calls enforce it. */
+/* Limits, which kw_query_device() reports and create calls enforce. */
 #define KW_MAX_QP		0x20000
 #define KW_MAX_CQ		0x20000
 #define KW_MAX_MR		0x100000
@@ -40,21 +41,21 @@
 #define KW_MAX_MR_SIZE		(~0ULL)
 #define KW_MAX_MSG_SIZE		0x80000000U
 
-/* An FPDU limit that still leaves room for the smallest MULPDU, and the largest. */
+/* Limits of an FPDU limit: room for the smallest MULPDU, and the largest. */
 #define KW_FPDU_LIMIT_MIN	256
 #define KW_FPDU_LIMIT_MAX	65535
 
-/* What is shorter has no payload that could be sent without a copy. */
+/* A shorter message has no payload that could be sent without a copy. */
 #define KW_ZCOPY_LIMIT_MIN	512
 
-/* Pairs in the setting port_map, and how one is kept; 0 is none. */
+/* Pairs in the setting port_map, and how one is stored; 0 is none. */
 #define KW_PORT_MAPS			8
 #define KW_PORT_MAP(_port, _wire)	((u32)(_port) << 16 | (_wire))
 #define KW_PORT_MAP_PORT(_map)		((u16)((_map) >> 16))
 #define KW_PORT_MAP_WIRE(_map)		((u16)(_map))
 
 /**
- * struct kw_settings - what an administrator can choose, per device
+ * struct kw_settings - the administrator's settings of a device
  * @mpa_rev: revision asked for first: 2, 1 or 0
  * @mpa_rev_accept: BIT(revision) of those served, and fallen back to
  * @crc: ask for CRC32C
@@ -65,13 +66,15 @@
  * @ird_max: bound on a connection's IRD
  * @ord_max: bound on a connection's ORD
  * @connect_timeout_ms: bound on TCP's handshake
- * @start_timeout_ms: bound on each wait for an MPA frame
- * @offer_timeout_ms: how long a consumer may think about a request
+ * @start_timeout_ms: bound on each wait for an MPA frame but the reply
+ * @reply_timeout_ms: bound on the wait for the reply, which the peer's consumer
+ *	gives
+ * @offer_timeout_ms: bound on the wait for the consumer's answer to a request
  * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
  * @keepalive_interval_s: TCP_KEEPINTVL
  * @keepalive_probes: TCP_KEEPCNT
  * @user_timeout_ms: TCP_USER_TIMEOUT; 0: the system's
- * @stream: what the data path alone knows
+ * @stream: the data path's settings
  * @port_map: KW_PORT_MAP() of the ports that have another number on the wire
  *
  * A change concerns later connections only. All are u32: settings.c handles
@@ -89,6 +92,7 @@ struct kw_settings {
 	u32 ord_max;
 	u32 connect_timeout_ms;
 	u32 start_timeout_ms;
+	u32 reply_timeout_ms;
 	u32 offer_timeout_ms;
 	u32 keepalive_idle_s;
 	u32 keepalive_interval_s;
@@ -101,43 +105,71 @@ struct kw_settings {
 struct kw_device {
 	struct ib_device ib;
 	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
-	struct srcu_struct mem_srcu;
+	struct kw_domain domain;	/* kernel consumers' */
 	struct xarray mems;		/* STag index -> struct kw_mr */
 	struct xarray qps;		/* QP number -> struct kw_qp, or reserved */
 	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
 	atomic_t next_cq_id;
 	struct kw_settings settings;
-	int port_active;		/* what the last event said */
+	int port_active;		/* as the last event reported it */
 	unsigned long gone;		/* bit 0: gone_work is queued */
 	struct work_struct gone_work;	/* main.c: the netdevice goes away */
 	struct kw_counters __percpu *counters;
+	struct kw_lingers lingers;
 };
 
+/**
+ * struct kw_locked - pages that count to the locked memory of a user
+ * @user: the user, referenced
+ * @pages: how many
+ */
+struct kw_locked {
+	struct user_struct *user;
+	unsigned long pages;
+};
+
+/**
+ * struct kw_ucontext - a process that has opened the device
+ * @ib: the RDMA core's part
+ * @domain: that of its protection domains
+ * @locked: the per-CPU memory of @domain
+ *
+ * A pass over a stream lasts as long as its process is kept from running: by
+ * processes of more weight, or because its cgroup has used up its quota.
+ * Deregistering memory waits for all passes of the domain. So a process waits
+ * only for its own.
+ */
 struct kw_ucontext {
 	struct ib_ucontext ib;
+	struct kw_domain domain;
+	struct kw_locked locked;
 };
 
 /**
  * struct kw_pd - protection domain
  * @ib: the RDMA core's part
- * @local: a kernel consumer's local_dma_lkey, which its work requests name more
- *	often than all else; or NULL. Read as a region that was looked up is.
+ * @domain: users of its regions are in its SRCU domain: that of the process, or
+ *	the device's
+ * @local: a kernel consumer's local_dma_lkey, which most of its work requests
+ *	use; or NULL. Read like a region that was looked up.
  */
 struct kw_pd {
 	struct ib_pd ib;
+	struct kw_domain *domain;
 	struct kw_mem *local;
 };
 
 /**
  * struct kw_mr - memory region
  * @ib: the RDMA core's part
- * @mem: what the data path sees
+ * @mem: the data path's part
  * @umem: pinned pages of a process, or NULL
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
  * @next_pages: mapped by the last kw_map_mr_sg()
  * @next_nr_ext: entries of @next_ext; 0 once they are registered
- * @next_ext: the extents that the next kw_mr_register() puts into force
+ * @next_ext: the extents that the next kw_mr_register() makes valid
  * @next_end: kernel address after the last page mapped
+ * @rcu: frees it: lookups in other protection domains may read it
  */
 struct kw_mr {
 	struct ib_mr ib;
@@ -148,10 +180,11 @@ struct kw_mr {
 	u32 next_nr_ext;
 	struct kw_extent *next_ext;
 	u8 *next_end;
+	struct rcu_head rcu;
 };
 
 /**
- * struct kw_queue_mem - memory for an object's rings, shared with user space or not
+ * struct kw_queue_mem - memory for an object's rings
  * @mem: a page, or vmalloc() memory
  * @size: bytes, whole pages
  * @mmap: how user space maps it; NULL for kernel consumers
@@ -163,7 +196,7 @@ struct kw_queue_mem {
 };
 
 /**
- * struct kw_ring - a control structure and entries, in an area
+ * struct kw_ring - a control structure and entries, in queue memory
  * @mem: control, then entries at KIWARP_RING_ENTRIES_OFF
  * @stride: bytes from one entry to the next
  * @mask: entries - 1
@@ -181,6 +214,8 @@ static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
 }
 
 /* ring.c */
+int kw_lock_pages(struct kw_locked *l, unsigned long pages);
+void kw_unlock_pages(struct kw_locked *l);
 int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *uctx);
 void kw_queue_mem_free(struct kw_queue_mem *a);
 static inline u64 kw_queue_mem_key(const struct kw_queue_mem *a)
@@ -217,10 +252,14 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @notify_work: calls a kernel consumer's own completion handler
  * @unread: user space: the events that it has not read; NULL if it wants none
  * @event_lock: user space: raising an event, and all that follows
- * @held: there was to be an event while one was unread; @held_work looks again
- * @held_solicited: one of the entries that it was for was solicited
+ * @held: an event is held back because one is unread
+ * @held_solicited: one of the entries that it is for was solicited
  * @held_delay: how long @held_work waits, jiffies
- * @held_work: raises it
+ * @held_work: raises the event that is held back
+ * @handler: kernel consumers: the context that handles completions, or 0. Only
+ *	compared: the task may have exited
+ * @batch: queue pairs whose doorbells wait for @handler: see qp_batch.c
+ * @batch_work: transmits for them after a while
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -240,6 +279,9 @@ struct kw_cq {
 	bool held_solicited;
 	unsigned long held_delay;
 	struct delayed_work held_work;
+	unsigned long handler;
+	struct llist_head batch;
+	struct delayed_work batch_work;
 };
 
 /* cq.c */
@@ -249,14 +291,14 @@ void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp);
 void kw_cq_notify(struct kw_cq *cq, bool solicited);
 
 /* mr.c */
-struct kw_mem *kw_mem_lookup(struct kw_device *dev, u32 stag);
+struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag);
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		      bool remote);
 int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 		   u32 access);
 
 /**
- * struct kw_sq_track - what must be known of a send WQE until it completes
+ * struct kw_sq_track - state of a send WQE until it completes
  * @wr_id: of the work request
  * @len: bytes, for the completion
  * @opcode: enum kiwarp_opcode
@@ -265,8 +307,8 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
  * @done: finished, waiting for earlier ones: completions are in posting order
  * @zc_inflight: TCP may still send bytes out of its buffers: see stream/zcopy.c
  *
- * Each entry of the send ring has one. @done and @zc_inflight are written under the
- * socket lock only.
+ * Each entry of the send ring has one. @done and @zc_inflight are written under
+ * the socket lock only.
  */
 struct kw_sq_track {
 	u64 wr_id;
@@ -279,7 +321,7 @@ struct kw_sq_track {
 };
 
 /**
- * struct kw_cm_link - how a queue pair tells its connection manager
+ * struct kw_cm_link - the connection manager's callback for a queue pair
  * @closed: the stream is over; status 0 or -errno. Called once, process context
  * @ctx: for @closed
  */
@@ -298,7 +340,7 @@ struct kw_ep;
  * @freed: completed with the last reference, while destroy_qp waits
  * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
  *	not asked for yet
- * @named: how often iw_cm got it and no connection has used that yet
+ * @named: how often iw_cm got it for a connection that has not used it yet
  * @owner: the process that created it; NULL for a kernel consumer's
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
@@ -307,17 +349,17 @@ struct kw_ep;
  * @connecting: a stream is being prepared
  * @connected: a stream holds a reference and has a socket
  * @closing: graceful teardown has begun
- * @idle: no stream works on the queues: whoever needs to may flush them
+ * @idle: no stream works on the queues: they may be flushed
  * @waiter: the endpoint whose start-up is under way for the queue pair
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
- * @queue_mem: memory of both rings, the receive ring behind
+ * @queue_mem: memory of both rings, the send ring first
  * @sq: send ring
  * @rq: receive ring
  * @sq_next: next SQE to take off the ring
  * @sq_done: oldest SQE not yet completed
- * @sq_end: with @closing: where the SQEs end that are still sent
+ * @sq_end: with @closing: index after the last SQE that is still sent
  * @sq_post: kernel consumers' producer
  * @sq_track: sq_entries of them, by index & mask
  * @recv_sge: room for the SGEs of one receive: kw_recv.sge
@@ -333,7 +375,14 @@ struct kw_ep;
  * @rcq_dirty: likewise to @rcq
  * @scq_solicited: one of them raises solicited events
  * @rcq_solicited: likewise
- * @cm: how to tell the connection manager that it is over
+ * @batched: bit 0: in kw_cq.batch, which holds a reference
+ * @batch_node: there
+ * @batch_len: bytes posted since then
+ * @events: BIT(enum ib_event_type) of the events to raise
+ * @event_work: raises them; holds a reference
+ * @flush_work: completes what a flush has left; holds a reference
+ * @cm: called when the connection is over
+ * @linger: for the socket of @stream when that has been aborted
  * @stream: the connection in FPDU mode
  */
 struct kw_qp {
@@ -353,6 +402,7 @@ struct kw_qp {
 	bool closing;
 	bool idle;
 	struct kw_ep *waiter;
+	struct kw_linger *linger;
 	u32 access;
 
 	struct kw_cq *scq;
@@ -376,6 +426,13 @@ struct kw_qp {
 	bool scq_dirty, rcq_dirty;
 	bool scq_solicited, rcq_solicited;
 
+	unsigned long batched;
+	struct llist_node batch_node;
+	u64 batch_len;
+
+	unsigned long events;
+	struct work_struct event_work;
+	struct work_struct flush_work;
 	struct kw_cm_link cm;
 	struct kw_stream stream;
 };
@@ -383,6 +440,11 @@ struct kw_qp {
 static inline struct kw_device *to_kw_dev(struct ib_device *ib)
 {
 	return container_of(ib, struct kw_device, ib);
+}
+
+static inline struct kw_pd *to_kw_pd(struct ib_pd *ib)
+{
+	return container_of(ib, struct kw_pd, ib);
 }
 
 static inline struct kw_qp *to_kw_qp(struct ib_qp *ib)
@@ -405,11 +467,6 @@ static inline void kw_count(struct kw_device *dev, enum kw_counter c)
 	kw_counter_add(dev->counters, c, 1);
 }
 
-static inline void kw_count_add(struct kw_device *dev, enum kw_counter c, u64 n)
-{
-	kw_counter_add(dev->counters, c, n);
-}
-
 /* settings.c: called by cm/ */
 void kw_settings_get(struct kw_device *dev, struct kw_settings *s);
 __be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port);
@@ -425,9 +482,9 @@ void kw_qp_put(struct kw_qp *qp);
 bool kw_qp_is_callers(const struct kw_qp *qp);
 
 /*
- * kw_qp_connect() moves a queue pair from INIT to RTS over a socket whose MPA
- * start-up is finished. If it returns 0 the stream owns the socket, and
- * link->closed will be called exactly once.
+ * Move a queue pair from INIT to RTS over a socket whose MPA start-up is
+ * finished. If it returns 0 the stream owns the socket, and link->closed is
+ * called exactly once.
  */
 int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		  const struct kw_stream_params *params,

@@ -15,14 +15,15 @@ extern "C" {
 #endif
 
 /**
- * kw_ddp_check_header - the checks of a header that come before all others
+ * kw_ddp_check_header() - the checks of a header that come before all others
  * @h: header
+ * @version: of DDP and RDMAP, as the connection has it
  *
  * Return: 0, or the enum kw_term_code for a wrong version or queue number.
  */
-static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h)
+static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h, u8 version)
 {
-	if (h->dv != KW_DDP_VERSION)
+	if (h->dv != version)
 		return h->tagged ? KW_TERM_DDP_TAGGED_VERSION :
 				   KW_TERM_DDP_UNTAGGED_VERSION;
 	if (!h->tagged && h->qn >= KW_NR_QN)
@@ -31,19 +32,20 @@ static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h)
 }
 
 /**
- * kw_rdmap_check_header - does a message fit the buffer model it came by?
+ * kw_rdmap_check_header() - does a message fit the buffer model it came by?
  * @h: header that kw_ddp_check_header() has passed
+ * @version: likewise
  *
- * To DDP any of the stream's queues is as good as another; that an opcode came
- * by a queue that is not its own is RDMAP's to find (RFC 5040 section 4.1).
+ * To DDP all queues of the stream are alike. That an opcode came by a queue
+ * that is not its own is an RDMAP error (RFC 5040 section 4.1).
  *
  * Return: 0, or the enum kw_term_code for a wrong version or opcode.
  */
-static inline u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h)
+static inline u16 kw_rdmap_check_header(const struct kw_ddp_hdr *h, u8 version)
 {
 	const struct kw_rdmap_op_info *op;
 
-	if (kw_rdmap_rv(h->rsvd_ulp_ctrl) != KW_RDMAP_VERSION)
+	if (kw_rdmap_rv(h->rsvd_ulp_ctrl) != version)
 		return KW_TERM_RDMAP_VERSION;
 	op = &kw_rdmap_ops[kw_rdmap_op(h->rsvd_ulp_ctrl)];
 	if (!op->valid || op->tagged != h->tagged ||

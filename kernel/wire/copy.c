@@ -15,7 +15,7 @@ static __always_inline void kw_copy_half(u8 *dst, const u8 *src)
 #pragma GCC unroll 8
 	for (i = 0; i < KW_COPY_BLOCK / 16; i++) {
 		memcpy(&r[i], src + 8 * i, 8);
-		/* Or the compiler finds that this is memcpy(). */
+		/* Otherwise the compiler turns this into memcpy(). */
 		__asm__("" : "+r" (r[i]));
 	}
 #pragma GCC unroll 8
@@ -24,7 +24,7 @@ static __always_inline void kw_copy_half(u8 *dst, const u8 *src)
 }
 
 /**
- * kw_memcpy - copy bytes
+ * kw_memcpy() - copy bytes
  * @dst: where to; does not overlap @src
  * @src: where from
  * @n: how many

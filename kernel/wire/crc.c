@@ -113,13 +113,13 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 	return sum;
 }
 
-/* What follows up to ".endr" is for eight steps, 64 bytes of a block. */
+/* Repeats what follows, up to ".endr", for eight steps: 64 bytes of a block. */
 #define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
 
 /*
- * Three blocks, as the compiler would not write them: it spills and moves. The
- * bytes of a copy are in a register in between, so that what is summed is what
- * was written, whoever else writes to the source.
+ * Three blocks, in assembly because the compiler spills and moves registers.
+ * The bytes of a copy are in a register in between: the CRC is that of what was
+ * written, even if the source changes meanwhile.
  */
 static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
 					 const u32 len, const u32 table[8][16],
@@ -161,8 +161,8 @@ static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
 }
 
 /*
- * Steps of fewer bytes. They are hidden from the compiler once they are read,
- * or it might read memory again.
+ * Steps of fewer bytes. They are hidden from the compiler once they are read:
+ * it might read memory again.
  */
 static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
 					const bool copy)
@@ -261,7 +261,7 @@ static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
 
 #ifndef __KERNEL__
 /**
- * kw_crc32c_plain - kw_crc32c() of hosts without the instruction
+ * kw_crc32c_plain() - kw_crc32c() of hosts without the instruction
  * @crc: see there
  * @p: see there
  * @n: see there
@@ -288,7 +288,7 @@ u32 kw_crc32c_plain(u32 crc, const void *p, size_t n)
 #endif
 
 /**
- * kw_crc32c - continue a CRC32C (Castagnoli)
+ * kw_crc32c() - continue a CRC32C (Castagnoli)
  * @crc: KW_CRC_SEED, or what an earlier call returned
  * @p: bytes
  * @n: how many
@@ -306,7 +306,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
 }
 
 /**
- * kw_memcpy_crc32c - copy bytes and continue a CRC32C over them
+ * kw_memcpy_crc32c() - copy bytes and continue a CRC32C over them
  * @crc: KW_CRC_SEED, or what an earlier call returned
  * @dst: where to
  * @src: bytes, which may change meanwhile: where they are read once, with the

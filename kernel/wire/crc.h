@@ -25,7 +25,7 @@ u32 kw_crc32c_plain(u32 crc, const void *p, size_t n);
 #endif
 
 /**
- * kw_crc_put - finish a CRC and write the CRC field
+ * kw_crc_put() - finish a CRC and write the CRC field
  * @dst: KW_MPA_CRC_LEN bytes
  * @crc: running CRC of everything in the FPDU before @dst
  */
@@ -35,7 +35,7 @@ static inline void kw_crc_put(u8 *dst, u32 crc)
 }
 
 /**
- * kw_crc_get - read a CRC field
+ * kw_crc_get() - read a CRC field
  * @src: KW_MPA_CRC_LEN bytes
  *
  * Return: the running CRC that the FPDU's bytes must have given.

@@ -57,7 +57,7 @@ static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
 }
 
 /**
- * kw_ddp_take - may a segment be placed in its untagged buffer?
+ * kw_ddp_take() - may a segment be placed in its untagged buffer?
  * @got: what has come of its message; the segment is added to it
  * @h: untagged header
  * @len: bytes of payload
@@ -69,7 +69,8 @@ static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
  * below DDP nothing is repeated (section 3). The last segment has the highest
  * MO (section 4.1): what came before it must then fill all up to there, or
  * bytes would be delivered that never came. A message that lies in more than
- * KW_DDP_MAX_RANGES parts is refused likewise: no more is kept of what has come.
+ * KW_DDP_MAX_RANGES parts is refused likewise: no more is kept of what has
+ * come.
  *
  * Context: any.
  * Return: 0, or the enum kw_term_code for a wrong MO or too long a message.
@@ -89,7 +90,7 @@ u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
 }
 
 /**
- * kw_ddp_take_short - kw_ddp_take() for a short message, in any number of parts
+ * kw_ddp_take_short() - kw_ddp_take() for a short message, in any order
  * @got: bit N: byte N has come; 0 to begin with; the segment is added
  * @h: untagged header
  * @len: bytes of payload

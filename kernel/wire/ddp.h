@@ -18,6 +18,7 @@ extern "C" {
 #define KW_DDP_CTRL_DV_MASK	0x03
 
 #define KW_DDP_VERSION		1
+#define KW_DDP_VERSION_RDMAC	0	/* RFC 5044 appendix C */
 
 #define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control bytes */
 
@@ -90,7 +91,7 @@ static_assert(sizeof(struct kw_fpdu_head) == KW_MPA_HDR_LEN + KW_DDP_HDR_MAX,
 #define KW_QN_TERMINATE		2
 #define KW_QN_ATOMIC_RESP	3
 
-/* RFC 5040 has queues 0 to 2; queue 3 comes with atomics, which need leave. */
+/* RFC 5040 has queues 0 to 2. Queue 3 is for atomics, which are not served. */
 #define KW_NR_QN		3
 
 /* The first message on each queue (RFC 5041 section 4.3). */
@@ -100,7 +101,7 @@ static_assert(sizeof(struct kw_fpdu_head) == KW_MPA_HDR_LEN + KW_DDP_HDR_MAX,
  * struct kw_ddp_hdr - a DDP segment header
  * @tagged: T
  * @last: L, last segment of its message
- * @dv: DDP version, to be compared with KW_DDP_VERSION
+ * @dv: DDP version
  * @rsvd_ulp_ctrl: the first byte of RsvdULP, RDMAP's control byte
  * @stag: tagged only
  * @to: tagged only: tagged offset
@@ -123,7 +124,7 @@ struct kw_ddp_hdr {
 };
 
 /**
- * kw_ddp_hdr_len - length of a DDP header
+ * kw_ddp_hdr_len() - length of a DDP header
  * @first_byte: the header's first byte
  *
  * Return: KW_DDP_TAGGED_LEN or KW_DDP_UNTAGGED_LEN.
@@ -135,9 +136,9 @@ static inline u32 kw_ddp_hdr_len(u8 first_byte)
 }
 
 /**
- * kw_ddp_parse - read a DDP header
- * @p: kw_ddp_hdr_len(*@p) bytes, in memory that nobody else writes to
- * @h: result; the fields of the other model are left alone
+ * kw_ddp_parse() - read a DDP header
+ * @p: kw_ddp_hdr_len(*@p) bytes, in private memory
+ * @h: result; the fields of the other model are not written
  *
  * Nothing is checked: which error a wrong field gives depends on the queue
  * pair's state (RFC 5041 section 7.1).
@@ -167,7 +168,7 @@ static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
 }
 
 /**
- * kw_ddp_put_tagged - write a tagged header
+ * kw_ddp_put_tagged() - write a tagged header
  * @p: KW_DDP_TAGGED_LEN bytes
  * @last: last segment of the message
  * @rdmap_ctrl: RDMAP's control byte
@@ -187,7 +188,7 @@ static inline void kw_ddp_put_tagged(u8 *p, bool last, u8 rdmap_ctrl, u32 stag,
 }
 
 /**
- * kw_ddp_put_untagged - write an untagged header
+ * kw_ddp_put_untagged() - write an untagged header
  * @p: KW_DDP_UNTAGGED_LEN bytes
  * @last: last segment of the message
  * @rdmap_ctrl: RDMAP's control byte

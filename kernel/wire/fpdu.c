@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * FPDUs: markers, and where a message is cut.
+ * FPDUs: markers, and segmentation of messages.
  */
 #include "wire/fpdu.h"
 
@@ -9,13 +9,13 @@
 #define FPDU_MIN_SPAN	(FPDU_MIN + KW_MARKER_LEN)
 
 /*
- * The longest FPDU: payload is cut at multiples of four bytes and DDP headers
- * are two bytes more than one, so that is what the largest ULPDU is, too.
+ * The longest FPDU. Payload is cut at multiples of four bytes, and DDP headers
+ * are two bytes more than such a multiple: so is the largest ULPDU.
  */
 #define FPDU_MAX	(KW_MPA_OVERHEAD + KW_MULPDU_MAX - 2)
 
 /**
- * kw_markers_insert - put the markers into an FPDU that was built without
+ * kw_markers_insert() - put the markers into an FPDU that was built without
  * @p: where it will begin
  * @off: offset in the stream of @p
  * @len: its length without markers, from kw_fpdu_len(); it stands behind the
@@ -47,7 +47,7 @@ u32 kw_markers_insert(u8 *p, u32 off, u32 len)
 }
 
 /**
- * kw_markers_ok - compare the markers of an FPDU with its place in the stream
+ * kw_markers_ok() - compare the markers of an FPDU with its place in the stream
  * @p: the FPDU, with markers
  * @off: offset in the stream of @p, which follows from the lengths of all
  *	FPDUs before it
@@ -69,10 +69,10 @@ bool kw_markers_ok(const u8 *p, u32 off, u32 span)
 
 /*
  * Bytes without markers, a multiple of four, of the longest FPDU that takes
- * at most @room bytes of the stream. For a full segment this is MULPDU of RFC
- * 5044 section 4.5 and its 6 bytes of overhead; but that formula leaves room
- * for as many markers as the worst offset gives, and here the offset is known
- * ("MAY dynamically adjust the MULPDU").
+ * at most @room bytes of the stream. For a full segment this is the MULPDU of
+ * RFC 5044 section 4.5 and its 6 bytes of overhead. That formula leaves room
+ * for as many markers as the worst offset gives. Here the offset is known ("MAY
+ * dynamically adjust the MULPDU").
  */
 static u32 fpdu_fit(const struct kw_segmenter *cut, u32 room)
 {
@@ -86,7 +86,7 @@ static u32 fpdu_fit(const struct kw_segmenter *cut, u32 room)
 }
 
 /**
- * kw_segmenter_is_tight_rest - kw_segmenter_is_tight() of a segment that is begun
+ * kw_segmenter_is_tight_rest() - kw_segmenter_is_tight() in a begun segment
  * @cut: see there
  *
  * Context: any.
@@ -98,8 +98,8 @@ bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut)
 }
 
 /*
- * Of @most bytes, how many an FPDU takes: to the end of the TCP segment that
- * it begins in or, if @most is that large, to the end of a later one.
+ * How many of @most bytes an FPDU takes: to the end of the TCP segment that it
+ * begins in or, if @most allows it, of a later one.
  */
 static u32 cut_reach(const struct kw_segmenter *cut, u32 most)
 {
@@ -111,7 +111,7 @@ static u32 cut_reach(const struct kw_segmenter *cut, u32 most)
 }
 
 /**
- * kw_segmenter_bound - how long an FPDU may be
+ * kw_segmenter_bound() - how long an FPDU may be
  * @cut: where it stands; its offset and its markers are known
  * @emss: bytes of a full TCP segment
  * @fpdu_max: an administrator's limit to the bytes of an FPDU, or 0
@@ -137,7 +137,7 @@ void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool l
 }
 
 /**
- * kw_segmenter_payload_any - kw_segmenter_payload() in all cases
+ * kw_segmenter_payload_any() - kw_segmenter_payload() in all cases
  * @cut: see there
  * @left: see there
  * @hdr_len: see there
@@ -164,8 +164,8 @@ int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_l
 		fit = FPDU_MAX;
 	len = whole < fit ? whole : fit;
 	if (kw_fpdu_span(cut->off, len, cut->markers) > left) {
-		if (left < KW_SEGMENTER_BLOCK_MIN)
-			return KW_SEGMENTER_BLOCK;
+		if (left < KW_SEGMENTER_BUF_MIN)
+			return KW_SEGMENTER_END_BUF;
 		fit = fpdu_fit(cut, cut_reach(cut, left));
 		if (fit < FPDU_MIN)
 			fit = fpdu_fit(cut, left);

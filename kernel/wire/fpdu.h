@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * FPDUs: their size, the markers in them, and where a message is cut into them
+ * FPDUs: their size, the markers in them, and segmentation of messages
  * (RFC 5044 section 4).
  *
  * An offset counts bytes of one direction of the TCP stream from the first
@@ -31,7 +31,7 @@ extern "C" {
 #define KW_MULPDU_MAX		64768
 
 /**
- * kw_fpdu_pad - bytes of PAD in an FPDU (RFC 5044 section 4.1)
+ * kw_fpdu_pad() - bytes of PAD in an FPDU (RFC 5044 section 4.1)
  * @ulpdu_len: bytes of the ULPDU
  *
  * Return: 0 to 3.
@@ -42,7 +42,7 @@ static inline u32 kw_fpdu_pad(u32 ulpdu_len)
 }
 
 /**
- * kw_fpdu_len - bytes of an FPDU with header, PAD and CRC, without markers
+ * kw_fpdu_len() - bytes of an FPDU with header, PAD and CRC, without markers
  * @ulpdu_len: bytes of the ULPDU, at most 65535
  *
  * Return: the length, a multiple of four.
@@ -54,7 +54,7 @@ static inline u32 kw_fpdu_len(u32 ulpdu_len)
 }
 
 /**
- * kw_marker_dist - bytes from a place in the stream to the next marker
+ * kw_marker_dist() - bytes from a place in the stream to the next marker
  * @off: offset in the stream
  *
  * Return: 0 (a marker begins at @off) to 511.
@@ -65,7 +65,7 @@ static inline u32 kw_marker_dist(u32 off)
 }
 
 /**
- * kw_markers_in - count the markers that a run of bytes takes
+ * kw_markers_in() - count the markers that a run of bytes takes
  * @off: offset in the stream of the run's first byte or of the marker that
  *	precedes it
  * @len: bytes of the run, markers not counted
@@ -85,7 +85,7 @@ static inline u32 kw_markers_in(u32 off, u32 len)
 }
 
 /**
- * kw_fpdu_span - bytes of the stream that an FPDU takes
+ * kw_fpdu_span() - bytes of the stream that an FPDU takes
  * @off: offset at which it begins
  * @len: its length without markers, from kw_fpdu_len()
  * @markers: it has markers
@@ -98,7 +98,7 @@ static inline u32 kw_fpdu_span(u32 off, u32 len, bool markers)
 }
 
 /**
- * kw_marker_ptr - the FPDUPTR that a marker must have
+ * kw_marker_ptr() - the FPDUPTR that a marker must have
  * @off: offset at which the FPDU with the marker begins
  * @at: bytes from there to the marker
  *
@@ -114,7 +114,7 @@ static inline u32 kw_marker_ptr(u32 off, u32 at)
 }
 
 /**
- * kw_marker_put - write a marker
+ * kw_marker_put() - write a marker
  * @buf: KW_MARKER_LEN bytes
  * @fpduptr: from kw_marker_ptr()
  */
@@ -125,7 +125,7 @@ static inline void kw_marker_put(u8 *buf, u16 fpduptr)
 }
 
 /**
- * kw_marker_get - read a marker's FPDUPTR
+ * kw_marker_get() - read a marker's FPDUPTR
  * @buf: KW_MARKER_LEN bytes
  *
  * The first half is reserved and not checked; the low two bits of the pointer
@@ -161,12 +161,12 @@ struct kw_segmenter {
 	bool markers;
 };
 
-/* Besides an amount of payload, kw_segmenter_payload() may say: */
+/* What kw_segmenter_payload() returns besides an amount of payload. */
 #define KW_SEGMENTER_SEGMENT	-1	/* let this TCP segment end here */
-#define KW_SEGMENTER_BLOCK	-2	/* let this block of memory end here */
+#define KW_SEGMENTER_END_BUF	-2	/* let this transmit buffer end here */
 
-/* What is left of a block is not filled with a shorter FPDU if it is less. */
-#define KW_SEGMENTER_BLOCK_MIN	4032
+/* The rest of a transmit buffer below which no shorter FPDU fills it. */
+#define KW_SEGMENTER_BUF_MIN	4032
 
 void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool large);
 bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut);
@@ -174,7 +174,7 @@ int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_l
 			     u32 want);
 
 /**
- * kw_segmenter_is_tight - whether the rest of a segment is too small to be of use
+ * kw_segmenter_is_tight() - whether the rest of a segment is too small to use
  * @cut: where the next FPDU stands
  *
  * Return: true if it has no room for the smallest MULPDU and is not a whole
@@ -186,10 +186,10 @@ static inline bool kw_segmenter_is_tight(const struct kw_segmenter *cut)
 }
 
 /**
- * kw_segmenter_payload - how much of a message the next FPDU carries
+ * kw_segmenter_payload() - how much of a message the next FPDU carries
  * @cut: where it stands
- * @left: bytes that the block of memory has for it, a multiple of four
- * @hdr_len: bytes of its DDP header; of a ULPDU that can not be divided, all
+ * @left: bytes that the transmit buffer has for it, a multiple of four
+ * @hdr_len: bytes of its DDP header; all bytes of a ULPDU that is not divided
  * @want: bytes of payload that are to be sent
  *
  * Preferably the FPDU ends with its TCP segment. Where the rest of the
@@ -198,8 +198,8 @@ static inline bool kw_segmenter_is_tight(const struct kw_segmenter *cut)
  * 4.5).
  *
  * Return: bytes of payload, @want or a multiple of four; KW_SEGMENTER_SEGMENT,
- * unless @cut begins a segment; KW_SEGMENTER_BLOCK, unless @left is at least
- * KW_SEGMENTER_BLOCK_MIN or @cut->limit.
+ * unless @cut begins a segment; KW_SEGMENTER_END_BUF, unless @left is at least
+ * KW_SEGMENTER_BUF_MIN or @cut->limit.
  */
 static inline int kw_segmenter_payload(const struct kw_segmenter *cut, u32 left,
 				       u32 hdr_len, u32 want)
@@ -219,7 +219,7 @@ static inline int kw_segmenter_payload(const struct kw_segmenter *cut, u32 left,
 }
 
 /**
- * kw_segmenter_advance - move behind an FPDU
+ * kw_segmenter_advance() - move behind an FPDU
  * @cut: where it stands
  * @span: bytes of the stream that it takes
  */

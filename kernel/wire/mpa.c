@@ -73,7 +73,7 @@ static void mpa_rr_parse(const u8 *buf, struct kw_mpa_frame *out)
 
 	out->rev = frame->rev;
 	out->pd_len = be16_to_cpu(frame->pd_len);
-	/* A flag is reserved, so not looked at, where it has no meaning. */
+	/* A flag is reserved where it has no meaning, and not checked. */
 	if (out->kind != KW_MPA_REQ)
 		out->reject = flags & MPA_FLAG_REJECT;
 	if (out->kind == KW_MPA_PRIV)
@@ -88,12 +88,12 @@ static bool mpa_rev_valid(const struct kw_mpa_frame *f)
 {
 	if (f->kind == KW_MPA_START || f->kind == KW_MPA_PRIV)
 		return !f->rev;
-	return f->rev == 1 || f->rev == 2;
+	return f->rev <= 2;
 }
 
 /**
- * kw_mpa_frame_parse - read a start-up frame
- * @buf: the stream's first bytes, in memory that nobody else writes to
+ * kw_mpa_frame_parse() - read a start-up frame
+ * @buf: the stream's first bytes, in private memory
  * @len: how many of them have arrived
  * @kinds: the enum kw_mpa_kind that may come
  * @out: result; filled unless bytes are missing or the key is wrong, so that
@@ -137,9 +137,9 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 }
 
 /**
- * kw_mpa_frame_build - write a start-up frame
+ * kw_mpa_frame_build() - write a start-up frame
  * @buf: KW_MPA_FRAME_LEN bytes; KW_MPA_START_LEN for a Start Key
- * @f: the frame; what its kind has no place for is left out
+ * @f: the frame; fields that its kind does not have are left out
  *
  * Context: any.
  * Return: bytes written.
@@ -168,7 +168,7 @@ size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f)
 }
 
 /**
- * kw_mpa_enh_parse - read enhanced start-up data (RFC 6581 section 9)
+ * kw_mpa_enh_parse() - read enhanced start-up data (RFC 6581 section 9)
  * @buf: KW_MPA_ENH_LEN bytes
  * @out: result; every value is a valid one
  *
@@ -189,7 +189,7 @@ void kw_mpa_enh_parse(const u8 *buf, struct kw_mpa_enh *out)
 }
 
 /**
- * kw_mpa_enh_build - write enhanced start-up data (RFC 6581 section 9)
+ * kw_mpa_enh_build() - write enhanced start-up data (RFC 6581 section 9)
  * @buf: KW_MPA_ENH_LEN bytes
  * @enh: the data; a depth above 14 bits becomes %KW_MPA_DEPTH_NONE
  *

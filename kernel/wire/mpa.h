@@ -51,9 +51,9 @@ static_assert(sizeof(struct kw_mpa_enh_data) == 4, "RFC 6581");
 #define KW_MPA_PD_MAX		512	/* private data, enhanced data included */
 #define KW_MPA_ENH_LEN		((u32)sizeof(struct kw_mpa_enh_data))
 
-/* Bits, so that a listener can wait for whichever comes. */
+/* Bits, so that a listener can accept several kinds. */
 enum kw_mpa_kind {
-	KW_MPA_REQ	= 0x1,	/* revisions 1 and 2: request */
+	KW_MPA_REQ	= 0x1,	/* request; of revision 0 as RFC 5044 appendix C has it */
 	KW_MPA_REP	= 0x2,	/* and reply */
 	KW_MPA_START	= 0x4,	/* revision 0: Start Key */
 	KW_MPA_PRIV	= 0x8,	/* revision 0: streaming-mode private data */
@@ -93,7 +93,7 @@ int kw_mpa_frame_parse(const u8 *buf, size_t len, u8 kinds,
 size_t kw_mpa_frame_build(u8 *buf, const struct kw_mpa_frame *f);
 
 /**
- * kw_mpa_frame_len - bytes of a frame without private data
+ * kw_mpa_frame_len() - bytes of a frame without private data
  * @kind: enum kw_mpa_kind
  *
  * Return: the length.

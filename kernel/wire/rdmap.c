@@ -26,8 +26,8 @@ const struct kw_rdmap_op_info kw_rdmap_ops[KW_RDMAP_NR_OPS] = {
 };
 
 /**
- * kw_read_req_parse - read the body of an RDMA Read Request (RFC 5040, 4.4)
- * @buf: KW_READ_REQ_LEN bytes, in memory that nobody else writes to
+ * kw_read_req_parse() - read the body of an RDMA Read Request (RFC 5040, 4.4)
+ * @buf: KW_READ_REQ_LEN bytes, in private memory
  * @out: result, nothing of it checked
  *
  * Context: any.
@@ -44,7 +44,7 @@ void kw_read_req_parse(const u8 *buf, struct kw_read_req *out)
 }
 
 /**
- * kw_read_req_build - write the body of an RDMA Read Request
+ * kw_read_req_build() - write the body of an RDMA Read Request
  * @buf: KW_READ_REQ_LEN bytes
  * @req: the request
  *
@@ -64,8 +64,8 @@ size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
 }
 
 /**
- * kw_atomic_req_parse - read the body of an Atomic Request (RFC 7306)
- * @buf: KW_ATOMIC_REQ_LEN bytes, in memory that nobody else writes to
+ * kw_atomic_req_parse() - read the body of an Atomic Request (RFC 7306)
+ * @buf: KW_ATOMIC_REQ_LEN bytes, in private memory
  * @out: result, nothing of it checked
  *
  * Context: any.
@@ -83,7 +83,7 @@ void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out)
 }
 
 /**
- * kw_atomic_req_build - write the body of an Atomic Request
+ * kw_atomic_req_build() - write the body of an Atomic Request
  * @buf: KW_ATOMIC_REQ_LEN bytes
  * @req: the request
  *
@@ -104,8 +104,8 @@ size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
 }
 
 /**
- * kw_atomic_resp_parse - read the body of an Atomic Response (RFC 7306)
- * @buf: KW_ATOMIC_RESP_LEN bytes, in memory that nobody else writes to
+ * kw_atomic_resp_parse() - read the body of an Atomic Response (RFC 7306)
+ * @buf: KW_ATOMIC_RESP_LEN bytes, in private memory
  * @out: result
  *
  * Context: any.
@@ -117,7 +117,7 @@ void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out)
 }
 
 /**
- * kw_atomic_resp_build - write the body of an Atomic Response
+ * kw_atomic_resp_build() - write the body of an Atomic Response
  * @buf: KW_ATOMIC_RESP_LEN bytes
  * @resp: the response
  *

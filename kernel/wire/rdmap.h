@@ -25,7 +25,7 @@ enum kw_rdmap_opcode {
 	KW_RDMAP_IMM_SE		= 9,
 	KW_RDMAP_ATOMIC_REQ	= 10,
 	KW_RDMAP_ATOMIC_RESP	= 11,
-	KW_RDMAP_NR_OPS		= 16,	/* what four bits can say */
+	KW_RDMAP_NR_OPS		= 16,	/* values of four bits */
 };
 
 #define KW_RDMAP_VERSION	1
@@ -34,7 +34,7 @@ enum kw_rdmap_opcode {
 #define KW_RDMAP_CTRL(op)	((u8)(KW_RDMAP_VERSION << 6 | (op)))
 
 /**
- * kw_rdmap_op - opcode of an RDMAP control byte
+ * kw_rdmap_op() - opcode of an RDMAP control byte
  * @ctrl: the byte
  *
  * Return: 0 to 15, an index of kw_rdmap_ops.
@@ -45,10 +45,21 @@ static inline u8 kw_rdmap_op(u8 ctrl)
 }
 
 /**
- * kw_rdmap_rv - RDMAP version of a control byte
+ * kw_rdmap_set_version() - give a header the version of its connection
+ * @hdr: first bytes of a DDP header; the versions are the RFCs' own
+ * @version: of DDP and RDMAP: both are 1, or both 0 (RFC 5044 appendix C.1)
+ */
+static inline void kw_rdmap_set_version(u8 *hdr, u8 version)
+{
+	hdr[0] = (u8)((hdr[0] & ~KW_DDP_CTRL_DV_MASK) | version);
+	hdr[1] = (u8)((hdr[1] & 0x3f) | version << 6);
+}
+
+/**
+ * kw_rdmap_rv() - RDMAP version of a control byte
  * @ctrl: the byte
  *
- * Return: 0 to 3; only KW_RDMAP_VERSION is valid.
+ * Return: 0 to 3.
  */
 static inline u8 kw_rdmap_rv(u8 ctrl)
 {
@@ -84,7 +95,7 @@ static_assert(sizeof(struct kw_read_req_body) == 28, "RFC 5040");
 #define KW_IMM_LEN		8
 
 /**
- * struct kw_rdmap_op_info - what an opcode demands of its message
+ * struct kw_rdmap_op_info - what an opcode requires of its message
  * @valid: the opcode is defined
  * @tagged: it uses the tagged model
  * @qn: queue number if it uses the untagged model

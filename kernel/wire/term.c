@@ -68,8 +68,8 @@ static const char *term_lookup(u16 packed)
 }
 
 /*
- * A local catastrophe is not about what the peer has sent, and after an error
- * of the layer below DDP no header can be trusted (RFC 5040 section 4.8).
+ * A local catastrophe is not about a segment of the peer's. After an error of
+ * the layer below DDP no header can be trusted (RFC 5040 section 4.8).
  */
 static bool term_quotes(const struct kw_term *t)
 {
@@ -77,7 +77,7 @@ static bool term_quotes(const struct kw_term *t)
 }
 
 /**
- * kw_term_set - describe an error, with the headers that go with it
+ * kw_term_set() - describe an error, with the headers that go with it
  * @t: result
  * @packed: enum kw_term_code
  * @seg_len: bytes of the segment at fault, its header included
@@ -86,7 +86,7 @@ static bool term_quotes(const struct kw_term *t)
  * @read_req: the KW_READ_REQ_LEN bytes of the Read Request that the segment
  *	carried; NULL if it was no Read Request, or one that is not whole
  *
- * DDP's errors end with the DDP header: what is behind it is not DDP's to read.
+ * A DDP error quotes no more than the DDP header: DDP does not read the rest.
  *
  * Context: any.
  */
@@ -109,7 +109,7 @@ void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
 }
 
 /**
- * kw_term_build - write the body of a Terminate message (RFC 5040 section 4.8)
+ * kw_term_build() - write the body of a Terminate (RFC 5040 section 4.8)
  * @buf: KW_TERM_MAX_LEN bytes
  * @t: the message; @t->ddp_hdr_len is KW_DDP_TAGGED_LEN or
  *	KW_DDP_UNTAGGED_LEN where @t->has_ddp
@@ -149,8 +149,8 @@ static bool term_of_read_req(const struct kw_term *t)
 }
 
 /**
- * kw_term_parse - read the body of a Terminate message
- * @buf: the message, in memory that nobody else writes to
+ * kw_term_parse() - read the body of a Terminate message
+ * @buf: the message, in private memory
  * @len: its bytes
  * @out: result; layer, type and code are set unless %KW_TERM_SHORT, so that a
  *	peer's reason is not lost with a malformed rest
@@ -208,14 +208,14 @@ int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
 }
 
 /**
- * kw_term_unswap - read a received error code leniently
+ * kw_term_unswap() - read a received error code leniently
  * @packed: layer, type and code as received
  *
  * siw on little-endian machines exchanges the nibbles of the first byte, the
- * layer and the type. What no specification defines is therefore read as such
- * a peer meant it, if that is defined. A code that is defined both ways (as
- * 0x20 05, MPA, and 0x02 05, RDMAP, are) is taken at its word: nothing in the
- * message tells the two peers apart, and the specification goes first.
+ * layer and the type. A code that no specification defines is therefore read
+ * with its nibbles exchanged, if that is defined. A code that is defined both
+ * ways (0x20 05, MPA, and 0x02 05, RDMAP) is read as the specification has it:
+ * nothing in the message distinguishes the two peers.
  *
  * Context: any.
  * Return: an enum kw_term_code, or @packed if it is none either way.
@@ -229,7 +229,7 @@ u16 kw_term_unswap(u16 packed)
 }
 
 /**
- * kw_term_str - name an error for people
+ * kw_term_str() - describe an error in words
  * @packed: layer, type and code
  *
  * Context: any.

@@ -124,7 +124,7 @@ struct kw_term {
 };
 
 /**
- * kw_term_set_code - fill layer, type and code
+ * kw_term_set_code() - fill layer, type and code
  * @t: the message
  * @packed: enum kw_term_code
  */
@@ -136,7 +136,7 @@ static inline void kw_term_set_code(struct kw_term *t, u16 packed)
 }
 
 /**
- * kw_term_get_code - layer, type and code in one value
+ * kw_term_get_code() - layer, type and code in one value
  * @t: the message
  *
  * Return: enum kw_term_code, or what else the peer wrote.

@@ -2,9 +2,9 @@
 /*
  * Integer types, unaligned big-endian access and memory functions for wire/.
  *
- * wire/ is built into the module, into host unit tests and into fuzzers. This
- * is the only file of it that knows which; everything else uses the kernel's
- * names, which this file supplies on hosts.
+ * wire/ is built into the module, into host unit tests and into fuzzers. Only
+ * this file distinguishes them. All others use the kernel's names, which it
+ * supplies on hosts.
  */
 #ifndef KW_WIRE_TYPES_H
 #define KW_WIRE_TYPES_H
@@ -15,7 +15,7 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/types.h>
-/* Linux 6.12 moved this header out of asm/. Old versions of sparse cannot ask. */
+/* Linux 6.12 moved this out of asm/. Old sparse has no __has_include(). */
 #if defined(__CHECKER__)
 #include <linux/unaligned.h>
 #elif __has_include("linux/unaligned.h")

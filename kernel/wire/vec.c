@@ -76,7 +76,7 @@ static __always_inline u64 kw_vec_join(u64 a, u64 b, u64 c, size_t steps)
 #define KW_VEC_AT_64	"0, 8, 16, 24, 32, 40, 48, 56"
 #define KW_VEC_AT_128	KW_VEC_AT_64 ", 64, 72, 80, 88, 96, 104, 112, 120"
 
-/* Of each of three blocks, the bytes at all that .irp lists. */
+/* Add 8 bytes of each of three blocks, at each offset that .irp lists. */
 #define KW_VEC_CRC						\
 	"crc32q \\at(%[p]), %[a]\n\t"				\
 	"crc32q \\at(%[p],%[len]), %[b]\n\t"			\
@@ -136,7 +136,7 @@ static __always_inline u32 kw_vec_crc_x86(u64 crc, const u8 *p, size_t n)
 	return n ? kw_crc32c(sum, p, n) : sum;
 }
 
-/* At each of so many places 128 bytes. */
+/* Copy 128 bytes at each of the offsets. */
 #define KW_VEC_COPY(at)						\
 	".irp at, " at "\n\t"					\
 	"vmovdqu \\at(%[src]), %%ymm0\n\t"			\
@@ -168,7 +168,7 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 			"vmovdqu %%ymm0, (%[dst])"
 			: : [src] "r" (src), [dst] "r" (dst)
 			: KW_VEC_CLOBBERS("xmm0"));
-	/* Or what runs next without AVX waits for the upper halves. */
+	/* Code without AVX that runs next would wait for the upper halves. */
 	__asm__ __volatile__("vzeroupper"
 		: : : KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
 	if (n >= 16) {
@@ -187,7 +187,7 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 #endif /* KW_VEC_X86 */
 
 /**
- * kw_vec_has - whether this CPU has what the other functions need
+ * kw_vec_has() - whether this CPU has what the other functions need
  *
  * Context: any.
  * Return: false if they must not be called.
@@ -208,7 +208,7 @@ bool kw_vec_has(void)
 }
 
 /**
- * kw_memcpy_vec - kw_memcpy() by vector registers
+ * kw_memcpy_vec() - kw_memcpy() by vector registers
  * @dst: where to; does not overlap @src
  * @src: where from
  * @n: how many bytes
@@ -225,7 +225,7 @@ void kw_memcpy_vec(void *dst, const void *src, size_t n)
 }
 
 /**
- * kw_crc32c_vec - kw_crc32c() by vector registers
+ * kw_crc32c_vec() - kw_crc32c() by vector registers
  * @crc: KW_CRC_SEED, or what an earlier call returned
  * @p: bytes
  * @n: how many

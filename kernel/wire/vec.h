@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Copying and CRC32C by vector registers, for long runs of payload, in a third
- * of the instructions of copy.c, and two thirds of those of crc.c. There is no
- * function for both at once: it would have to read again what it has copied,
- * and is no faster than one after the other.
+ * Copying and CRC32C by vector registers, for long runs of payload. They take a
+ * third of the instructions of copy.c, and two thirds of those of crc.c. There
+ * is no function for both at once: it would have to read again what it has
+ * copied, and is no faster than one after the other.
  *
  * In the kernel those registers belong to user space. They may be used only in
  * a section that has saved them, which pays off for several FPDUs at once:

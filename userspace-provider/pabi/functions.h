@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// The functions that libibverbs exports to providers as IBVERBS_PRIVATE_34, those that are used.
-// All that return int return 0 or a positive errno.
+// The functions of IBVERBS_PRIVATE_34, which libibverbs exports to providers, as far as they are
+// used. All that return int return 0 or a positive errno.
 //
 // Where the library's type is a command structure of its own, the pointer is to Request<> of the
 // same size.

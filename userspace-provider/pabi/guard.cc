@@ -19,8 +19,8 @@ bool isKnownLibrary(const char* real_path) {
   return name.starts_with(kLibraryPrefix) && name.size() > std::strlen(kLibraryPrefix);
 }
 
-// The dynamic linker can't tell releases apart, because the symbol version stayed the same while
-// the structures changed; the name of the file can.
+// The dynamic linker can't distinguish releases, because the symbol version stayed the same while
+// the structures changed. The name of the file does.
 bool libraryIsKnown() {
   const char* where = "an unknown file";
   char path[PATH_MAX];

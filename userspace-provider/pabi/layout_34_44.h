@@ -3,9 +3,9 @@
 // The private ABI of libibverbs that rdma-core 44 gives providers under IBVERBS_PRIVATE_34.
 //
 // No installed header declares it, so this one does, in its own words: only order, size and type
-// of the members bind. Layouts changed between releases without a new private ABI number; a
-// binary is therefore good for one (number, release) pair, which CMake checks at configure time,
-// guard.h at run time and tests/conformance_test.cc against the installed library.
+// of the members bind. Layouts changed between releases without a new private ABI number, so that
+// a binary is good for one (number, release) pair. CMake checks that at configure time, guard.h at
+// run time, and tests/conformance_test.cc against the installed library.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -36,7 +36,7 @@ enum MatchKind : uint8_t {
   kMatchDriverId = 3,
 };
 
-// One entry of the table that says which devices a provider takes; ends with kMatchEnd.
+// One entry of the table of the devices that a provider takes; ends with kMatchEnd.
 struct MatchEntry {
   void* provider_data;
   union Key {
@@ -48,7 +48,7 @@ struct MatchEntry {
   uint8_t kind;
 };
 
-// What libibverbs found out about a kernel device, by netlink or from sysfs.
+// A kernel device as libibverbs describes it, by netlink or from sysfs.
 struct SysfsDevice {
   ListNode list;
   void* provider_data;
@@ -60,7 +60,7 @@ struct SysfsDevice {
   char path[IBV_SYSFS_PATH_MAX];
   char modalias[512];
   uint64_t node_guid;
-  uint32_t driver_id;  // 0 when only sysfs could be asked
+  uint32_t driver_id;  // 0 if only sysfs was readable
   ibv_node_type node_type;
   int index;
   uint32_t ports;
@@ -219,7 +219,7 @@ KIWARP_PABI_OPS(KIWARP_PABI_SIGNATURE)
 #undef KIWARP_PABI_SIGNATURE
 // NOLINTEND(bugprone-macro-parentheses)
 
-// The table of verbs. libibverbs leaves alone what a null slot stands for.
+// The table of verbs. For a null slot libibverbs keeps its default.
 class ContextOps {
  public:
   using Slot = void (*)();

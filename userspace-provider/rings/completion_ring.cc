@@ -32,7 +32,7 @@ void CompletionRing::removeQueue(uint32_t number, QueueRings rings) {
   forgetLast();
 }
 
-// The kernel never reads entries back, so a dropped one can be renamed where it lies.
+// The kernel never reads entries back, so a dropped one can be renamed in place.
 void CompletionRing::discardLocked(uint32_t number) {
   uint32_t producer = std::atomic_ref(control_->producer).load(std::memory_order_acquire);
   for (uint32_t i = consumer_; i != producer; ++i) {

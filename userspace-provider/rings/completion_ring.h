@@ -15,17 +15,17 @@ namespace kiwarp {
 
 // The user's side of a completion ring, and the queues that report to it.
 //
-// A completion frees entries of the ring that it came from, so polling needs the queue pair. The
-// table of queue pairs is under the same lock as polling: whoever has removed a queue pair may
-// free it, because no poll is or will be using it.
+// A completion frees entries of the ring that it came from, so polling needs the queue pair. One
+// lock covers polling and the table of queue pairs: a queue pair that was removed may be freed,
+// because no poll is or will be using it.
 class CompletionRing {
  public:
   // base: a mapping of size bytes with the control structure at its start. False if the ring that
   // the kernel describes doesn't fit it.
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries);
 
-  // Makes number's completions count. To be called before anything is posted to that queue pair:
-  // completions that already lie here under its number belong to a destroyed one and are dropped.
+  // Makes number's completions count. Call it before anything is posted to that queue pair:
+  // completions that are here already under its number belong to a destroyed one, and are dropped.
   // False without memory.
   [[nodiscard]] bool addQueue(uint32_t number, QueueRings rings);
 
@@ -33,8 +33,8 @@ class CompletionRing {
   // soon as it destroyed this one.
   void removeQueue(uint32_t number, QueueRings rings);
 
-  // Drops the completions of number that wait here, and afterwards, still under the lock, calls
-  // then(): what has to happen before a completion of the queue pair can be polled again.
+  // Drops the waiting completions of number, then calls then(), still under the lock: it does what
+  // must be done before a completion of the queue pair can be polled again.
   template <typename Then>
   void discard(uint32_t number, Then then) {
     std::lock_guard guard(lock_);
@@ -66,9 +66,15 @@ class CompletionRing {
     return delivered;
   }
 
-  // Asks the kernel for an event at the next completion. The fence is the other half of the
-  // kernel's: one of the two sides sees what the other wrote, so that a completion that comes
-  // while the ring is being armed either raises the event or is found by the next poll.
+  // How many completions can be polled, those of destroyed queue pairs included.
+  uint32_t waiting() {
+    std::lock_guard guard(lock_);
+    return std::atomic_ref(control_->producer).load(std::memory_order_acquire) - consumer_;
+  }
+
+  // Asks the kernel for an event at the next completion. The fence pairs with the kernel's: one of
+  // the two sides sees what the other wrote. So a completion that comes while the ring is being
+  // armed either raises the event or is found by the next poll.
   void arm(bool solicited_only) {
     std::atomic_ref(control_->armed)
         .fetch_or(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY,
@@ -100,7 +106,7 @@ class CompletionRing {
   uint32_t entries_ = 0;
   uint32_t consumer_ = 0;
   SpinLock lock_;
-  // Completions come in runs of one queue pair: the last one found saves most searches.
+  // Completions come in runs of one queue pair: keeping the last one saves most searches.
   uint32_t last_number_ = QueueTable::kNoQueue;
   QueueRings last_rings_;
   QueueTable queues_;

@@ -3,34 +3,117 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <ctime>
 
 namespace kiwarp {
 
-// Counts empty polls of a completion queue, and yields the CPU after some of them. On a machine
-// with few CPUs the peer may need it to make progress; otherwise the poller would go on until its
-// time slice ends. With an idle CPU sched_yield() returns at once, and costs a part of what the
-// polls between two calls do.
+// When an empty poll of a completion queue yields the CPU.
+//
+// A consumer of events sleeps when it has found the queue empty. Then each completion raises an
+// event and wakes it up, which preempts the peer if that runs on this CPU: a context switch for
+// each message. So the first empty poll after a completion yields instead, as long as that pays. A
+// peer with more to send makes many completions meanwhile, without an event. Completions that
+// follow a yield count as credit. A yield without any costs credit. Without credit (an idle CPU, a
+// peer that waits for an answer, a CPU that computes) yields become rare.
+//
+// A consumer that never sleeps yields after kPolls empty polls: with few CPUs the peer may need
+// this one, and the poller would run until its time slice ends. On an idle CPU sched_yield()
+// returns at once, and costs a fraction of the polls between two calls.
+//
+// Several threads may poll one queue: a count that is lost then does not matter.
 class PollBackoff {
  public:
-  // Several threads may poll: a lost count does not matter.
+  // A poll found completions.
   void found() {
-    if (empty_.load(std::memory_order_relaxed) != 0) empty_.store(0, std::memory_order_relaxed);
+    if (get(empty_) != 0) set(empty_, 0);
   }
 
-  void foundNothing() {
-    int empty = empty_.load(std::memory_order_relaxed) + 1;
-    if (empty >= kPolls) {
-      sched_yield();
-      empty = 0;
+  // The consumer asks for an event: it sleeps.
+  void armed() {
+    if (get(sleeps_) == 0) set(sleeps_, 1);
+  }
+
+  // A poll found nothing. True if this has yielded for a consumer of events: then the caller polls
+  // again, and reports by yielded() how many completions there were.
+  bool foundNothing() {
+    const uint32_t empty = get(empty_) + 1;
+    set(empty_, empty);
+    if (empty == 1 && get(sleeps_) != 0) return yieldIfItPays();
+    if (empty % kPolls == 0) sched_yield();
+    return false;
+  }
+
+  void yielded(uint32_t completions) {
+    const bool late = get(late_) != 0;
+    const uint32_t credit = get(credit_);
+    if (completions >= (late ? kMany : kSeveral)) {
+      set(credit_, std::min(credit + completions, kMostCredit));
+      set(skipped_, 0);
+    } else if (!late && credit >= kCost) {
+      set(credit_, credit - kCost);
+    } else {
+      const uint32_t skipped = std::min(2 * get(skipped_) + 1, kMostSkipped);
+      set(skipped_, skipped);
+      set(skip_, skipped);
+      set(yields_, 0);  // The next is timed.
     }
-    empty_.store(empty, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr int kPolls = 32;
+  using Count = std::atomic<uint32_t>;
 
-  std::atomic<int> empty_{0};
+  static constexpr uint32_t kPolls = 32;
+  // One yield of so many is timed: where the clock is a system call it costs another.
+  static constexpr uint32_t kTimed = 16;
+  // A thread that computes keeps the CPU for a time slice of the scheduler, which is longer. But
+  // so does a peer that has many messages to send.
+  static constexpr int64_t kLateNs = 700'000;
+  static constexpr uint32_t kMany = 8;
+  // An event would have brought one completion at the same cost.
+  static constexpr uint32_t kSeveral = 2;
+  // The cost of a yield without completions, in completions.
+  static constexpr uint32_t kCost = 4;
+  static constexpr uint32_t kMostCredit = 1024;
+  // Without credit at least one opportunity of so many is used.
+  static constexpr uint32_t kMostSkipped = 1023;
+
+  static uint32_t get(const Count& count) { return count.load(std::memory_order_relaxed); }
+  static void set(Count& count, uint32_t value) { count.store(value, std::memory_order_relaxed); }
+
+  static int64_t now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  }
+
+  bool yieldIfItPays() {
+    const uint32_t skip = get(skip_);
+    if (skip != 0) {
+      set(skip_, skip - 1);
+      return false;
+    }
+    const uint32_t yields = get(yields_);
+    set(yields_, yields + 1);
+    if (yields % kTimed != 0) {
+      sched_yield();
+      return true;
+    }
+    const int64_t begun = now();
+    sched_yield();
+    set(late_, now() - begun > kLateNs ? 1 : 0);
+    return true;
+  }
+
+  Count empty_{0};    // polls that found nothing, since one that found something
+  Count sleeps_{0};   // whether the consumer has asked for an event
+  Count skip_{0};     // opportunities to skip before the next yield
+  Count skipped_{0};  // how many were skipped before the last one
+  Count credit_{0};
+  Count yields_{0};
+  Count late_{0};  // whether the last timed one took long
 };
 
 }  // namespace kiwarp

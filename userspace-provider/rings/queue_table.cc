@@ -7,7 +7,7 @@
 
 namespace kiwarp {
 
-// Multiplication by 2^32 / golden ratio: numbers that count up or are random spread alike.
+// Multiplication by 2^32 / golden ratio: spreads both consecutive and random numbers.
 uint32_t QueueTable::home(uint32_t number) const {
   return (number * 2654435769U) >> (32 - std::countr_zero(size_));
 }
@@ -34,7 +34,7 @@ const QueueRings* QueueTable::find(uint32_t number) const {
   return slot.number == number ? &slot.rings : nullptr;
 }
 
-// Moves later entries of the same run up, so that no search stops short of them.
+// Moves later entries of the same run up, so that every search still finds them.
 void QueueTable::erase(uint32_t number) {
   if (find(number) == nullptr) return;
   uint32_t mask = size_ - 1;

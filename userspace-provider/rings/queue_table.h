@@ -17,7 +17,7 @@ struct QueueRings {
 };
 
 // Maps queue pair numbers to rings: open addressing, so that a look-up stays short however many
-// queue pairs share a completion queue. No locks; the completion ring has one.
+// queue pairs share a completion queue. No locks: the completion ring has one.
 class QueueTable {
  public:
   // No queue pair has this number; it marks free slots.

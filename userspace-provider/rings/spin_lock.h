@@ -7,8 +7,8 @@
 
 namespace kiwarp {
 
-// A lock for sections of some tens of instructions. Gives the CPU away after a while, because the
-// holder may have lost its own: on a machine with few CPUs spinning on would only delay it.
+// A lock for sections of some tens of instructions. Yields the CPU after a while, because the
+// holder may have lost its own: on a machine with few CPUs further spinning would delay it.
 class SpinLock {
  public:
   void lock() {

@@ -23,7 +23,7 @@ bool WorkRing::attach(void* base, size_t size, uint32_t entries, uint32_t stride
 uint32_t WorkRing::takeBack(uint32_t count) {
   uint32_t first = head_ - count;
   uint32_t taken = std::atomic_ref(control_->consumer).load(std::memory_order_acquire) - first;
-  // A consumer that stands before the first entry wraps to a huge difference: nothing taken.
+  // A consumer index before the first entry wraps to a huge difference: nothing was taken.
   uint32_t kept = taken <= count ? taken : 0;
   head_ = first + kept;
   publish();

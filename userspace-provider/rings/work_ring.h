@@ -9,13 +9,13 @@
 
 namespace kiwarp {
 
-// The user's side of a send or receive ring: who fills entries, and which entries are free.
+// The user's side of a send or receive ring: fills entries, and knows which are free.
 //
 // One poster at a time (the owner of the ring's lock) calls everything but release(), which belongs
-// to the one completion ring that the queue reports to. Between the two stands only tail_.
+// to the one completion ring that the queue reports to. They share only tail_.
 //
 // A slot is free again when a completion that covers its entry has been polled, not when the
-// kernel took the entry: until then the work request is outstanding, as the verbs count it.
+// kernel took the entry. Until then the work request is outstanding, as the verbs count it.
 class WorkRing {
  public:
   // base: size mapped bytes with the control structure at its start. False if the ring that
@@ -47,7 +47,7 @@ class WorkRing {
   }
 
   // After publish(): the state, read so late that either the kernel finds the entries when it
-  // flushes the ring or this call returns the state that it flushes in.
+  // flushes the ring, or this returns the state in which it flushes.
   [[nodiscard]] kiwarp_qp_state stateAfterPublish() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return state();

@@ -171,7 +171,7 @@ TEST_P(CompletionRingAt, DoesNotTakeAnOldNumbersCompletionsForTheNewOnes) {
   FakeQueuePair new_pair(1);
   ASSERT_TRUE(ring_.addQueue(1, old_pair.both()));
   ASSERT_TRUE(postSend(1, 10, 5));
-  // The kernel gave the number away again before user space removed the old queue pair.
+  // The kernel reused the number before user space removed the old queue pair.
   ASSERT_TRUE(ring_.addQueue(1, new_pair.both()));
   ring_.removeQueue(1, old_pair.both());
   FakeQueuePair::fill(new_pair.send);
@@ -236,7 +236,7 @@ TEST(CompletionRing, WaitsForSolicitedCompletions) {
   kernel.post(solicited);
   EXPECT_EQ(kernel.events(), 1U);
 
-  // Asking for less doesn't take back what was asked for before.
+  // Asking for less doesn't revoke an earlier request.
   ring.arm(false);
   ring.arm(true);
   EXPECT_EQ(kernel.armed(), KIWARP_CQ_ARM_ANY | KIWARP_CQ_ARM_SOLICITED);

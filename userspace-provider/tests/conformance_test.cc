@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// Whether pabi/ describes the installed libibverbs: what is handed to the library in our layout
-// must come out where the public header says, or be called by the public function that it is for.
+// Whether pabi/ describes the installed libibverbs. What is passed to the library in our layout
+// must appear where the public header says, or be called by its public function.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/kiwarp-abi.h>
@@ -39,7 +39,7 @@ using Slot = pabi::ContextOps::Slot;
   X(alloc_mw) X(bind_mw) X(dealloc_mw) X(poll_cq) X(post_recv) X(post_send) X(post_srq_recv)   \
   X(req_notify_cq)
 
-// ... and to those of them that only old applications look at.
+// ... and to those of them that only old applications use.
 #define COMPAT_SLOTS(X)                                                                        \
   X(alloc_pd) X(async_event) X(attach_mcast) X(cq_event) X(create_ah) X(create_cq)             \
   X(create_qp) X(create_srq) X(dealloc_pd) X(dereg_mr) X(destroy_ah) X(destroy_cq)             \
@@ -52,7 +52,7 @@ constexpr size_t kPublicSlots = 63;
 constexpr size_t kPrivateSlots = 13;
 static_assert(kPublicSlots + kPrivateSlots == pabi::kOpCount);
 
-// Never called; only told apart.
+// Never called, only compared.
 Slot markerOf(size_t index) {
   return reinterpret_cast<Slot>(0x1000 + index * 16);  // NOLINT(performance-no-int-to-ptr)
 }
@@ -96,7 +96,7 @@ class ConformanceTest : public testing::Test {
     std::strcpy(device_.device.name, "fake0");
   }
 
-  // libibverbs asks the kernel things at creation; this file refuses them as an old kernel would.
+  // libibverbs sends the kernel commands at creation; this file refuses them as an old kernel does.
   static int nullDevice() { return open("/dev/null", O_RDWR | O_CLOEXEC); }
 
   pabi::DeviceOps ops_{};
@@ -150,7 +150,7 @@ TEST_F(ConformanceTest, NullSlotsAreLeftAlone) {
 }
 
 TEST_F(ConformanceTest, ContextIsInitialised) {
-  // With room before it, as a provider has whose structure doesn't start with the context.
+  // With room before it, as for a provider whose structure doesn't start with the context.
   constexpr size_t kOffset = 64;
   int fd = nullDevice();
   auto* memory = static_cast<std::byte*>(
@@ -184,8 +184,8 @@ TEST_F(ConformanceTest, LastReferenceReleasesTheDevice) {
   std::free(context);
 }
 
-// The verbs without a public member: called through the library's functions. Each of them fails
-// or returns a value of its own, and leaves its name.
+// The verbs without a public member, called through the library's functions. Each of them fails
+// or returns a value of its own, and stores its name.
 void prepareHiddenVerbs(verbs_context* context) {
   pabi::ContextOps ops;
   ops.set<Op::create_cq_ex>([](ibv_context*, ibv_cq_init_attr_ex*) -> ibv_cq_ex* {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// Loads the provider the way that libibverbs does, and lists the devices of a made-up sysfs; see
+// Loads the provider as libibverbs does, and lists the devices of a made-up sysfs; see
 // load_test.sh. Prints a line for each device: its name and its provider's.
 //
-// The functions below stand in for those of the C library: this machine's own RDMA devices, if it
-// has any, must not show, and the made-up ones need device files.
+// The functions below replace those of the C library: this machine's own RDMA devices, if it has
+// any, must not show, and the made-up ones need device files.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <linux/netlink.h>

@@ -3,8 +3,8 @@
 #
 # load_test.sh installed|other-release LISTER PROVIDER LIBIBVERBS
 #
-# Which devices of a made-up sysfs go to the provider: with the installed libibverbs those that are
-# Kiwarp's, with a copy of it that has another release's name none, and a message says why.
+# Which devices of a made-up sysfs go to the provider. With the installed libibverbs those that are
+# Kiwarp's; with a copy of it that has another release's name none, and a message says why.
 set -eu
 
 variant=$1 lister=$2 provider=$3 libibverbs=$(realpath "$4")

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kStride = 64;
 
-// Spins first, because the races of interest last nanoseconds, but leaves a busy machine its CPUs.
+// Spins first, because the races of interest last nanoseconds, but yields on a busy machine.
 template <typename Condition>
 void spinWhile(Condition condition) {
   constexpr int kSpins = 200;
@@ -102,7 +102,7 @@ TEST(Stress, EveryRequestCompletesOnceInOrder) {
 }
 
 // arm, poll, wait: the protocol of every consumer of events. The kernel waits for each completion
-// to be polled before it posts the next, so that a lost event is never made up for by a later one.
+// to be polled before it posts the next, so that a later event never hides a lost one.
 TEST(Stress, NoEventIsLost) {
   constexpr uint64_t kCount = 100000;
   constexpr auto kPatience = std::chrono::seconds(20);

@@ -129,9 +129,9 @@ TEST(WorkRing, SeesTheState) {
   WorkRing ring;
   ASSERT_TRUE(ring.attach(kernel.base(), kernel.size(), 2, kStride, kStride));
   EXPECT_EQ(ring.state(), KIWARP_QPS_RESET);
-  kernel.setState(KIWARP_QPS_TERMINATE);
-  EXPECT_EQ(ring.state(), KIWARP_QPS_TERMINATE);
-  EXPECT_EQ(ring.stateAfterPublish(), KIWARP_QPS_TERMINATE);
+  kernel.setState(KIWARP_QPS_ERROR);
+  EXPECT_EQ(ring.state(), KIWARP_QPS_ERROR);
+  EXPECT_EQ(ring.stateAfterPublish(), KIWARP_QPS_ERROR);
 }
 
 TEST(WorkRing, OneEntryIsEnough) {

@@ -66,13 +66,12 @@ struct kiwarp_create_qp_resp {
 	__aligned_u64 rq_offset;	/* of the receive ring, a multiple of KIWARP_RING_ALIGN */
 };
 
-/* Where the kernel says what state a queue pair is in: struct kiwarp_ring_ctrl.state. */
+/* Values of struct kiwarp_ring_ctrl.state. */
 enum kiwarp_qp_state {
 	KIWARP_QPS_RESET = 0,
 	KIWARP_QPS_INIT = 1,
 	KIWARP_QPS_RTS = 2,
 	KIWARP_QPS_CLOSING = 3,
-	KIWARP_QPS_TERMINATE = 4,
 	KIWARP_QPS_ERROR = 5,
 };
 
@@ -81,9 +80,9 @@ enum kiwarp_qp_state {
  *
  * Posting: write the entries, then store producer with release semantics.
  * SQ: then ring the doorbell (a POST_SEND command without work requests).
- * RQ: then a full fence, read state, and ring the doorbell (a POST_RECV
- * command without work requests) only if it says KIWARP_QPS_ERROR or
- * KIWARP_QPS_TERMINATE, so that the kernel flushes what was posted.
+ * RQ: then a full fence, and read state. If it is KIWARP_QPS_ERROR ring the
+ * doorbell (a POST_RECV command without work requests), so that the kernel
+ * flushes what was posted.
  */
 struct kiwarp_ring_ctrl {
 	__u32 producer;		/* written by user space */
@@ -101,10 +100,10 @@ struct kiwarp_ring_ctrl {
  * Control part of a completion ring.
  *
  * The kernel stores producer with release semantics after the entries, then
- * a full fence, then reads armed; when a bit that fits is set it exchanges
- * armed with 0 and raises the event, unless one waits to be read: then armed
- * stays, and is looked at again. User space arms by an atomic OR followed
- * by a full fence; entries that came before arming are found by polling again.
+ * a full fence, then reads armed. When a bit that fits is set it exchanges
+ * armed with 0 and raises the event. If an event waits to be read, armed stays,
+ * and is checked again later. User space arms by an atomic OR followed by a
+ * full fence. Entries that came before arming are found by polling again.
  */
 struct kiwarp_cq_ctrl {
 	__u32 producer;		/* written by the kernel */
@@ -170,9 +169,9 @@ struct kiwarp_rqe {
 #define KIWARP_CQE_SOLICITED 0x2
 
 /*
- * struct kiwarp_cqe.vendor_err of a completion in error is 0, or one of these
- * and, in the low 16 bits, layer, type and code of the Terminate that ended
- * the connection (RFC 5040 section 4.8).
+ * struct kiwarp_cqe.vendor_err of a completion in error is 0, or one of these.
+ * Then the low 16 bits are layer, type and code of the Terminate that ended the
+ * connection (RFC 5040 section 4.8).
  */
 #define KIWARP_TERM_SENT 0x10000	/* to the peer, for an error found here */
 #define KIWARP_TERM_RECEIVED 0x20000	/* from the peer */
@@ -185,8 +184,8 @@ struct kiwarp_cqe {
 	__u32 byte_len;
 	__u32 qp_id;
 	/*
-	 * Index, on the send ring or (KIWARP_OP_RECV) on the receive ring,
-	 * after the entry that this completes: all entries before it are free.
+	 * Index after the entry that this completes, on the send ring or
+	 * (KIWARP_OP_RECV) on the receive ring: all entries before are free.
 	 */
 	__u32 wqe_index;
 	__u32 inv_stag;

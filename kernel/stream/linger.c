@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Sockets that outlive their streams until the peer has all that was sent.
+ *
+ * A work request completes when TCP has its bytes, so that a consumer may
+ * destroy its queue pair, or exit, long before the peer has them. The socket
+ * then sends the rest and a FIN behind it without the queue pair. It can not
+ * be closed meanwhile: TCP answers data that comes for a closed socket with a
+ * reset, and throws away what it still has to send. What comes is taken out
+ * and dropped instead.
+ *
+ * Such a socket refers to no memory of the consumer's. What TCP holds stays
+ * charged to the socket's memory cgroup. It ends when both sides have closed;
+ * some time after the peer has acknowledged the FIN; when its time is over; or
+ * with the device.
+ */
+#include <linux/jiffies.h>
+#include <net/tcp.h>
+#include <trace/events/sock.h>
+
+#include "stream/linger.h"
+#include "stream/priv.h"
+
+/*
+ * Per device. TCP closes the sockets beyond that: it sends what it has and
+ * bounds their number (tcp_max_orphans), but data from the peer reset them.
+ */
+#define KW_LINGER_MAX		4096
+
+/* Of one user (uid) but root, so that no tenant takes all places. */
+#define KW_LINGER_MAX_USER	(KW_LINGER_MAX / 8)
+
+/* How long a peer that has acknowledged everything may take to close its half. */
+#define KW_LINGER_FIN_WAIT	(3 * HZ)
+
+static void kw_linger_drop(struct sock *sk)
+{
+	int n = tcp_inq(sk);
+
+	if (n > 0)
+		tcp_read_done(sk, n);
+}
+
+static void kw_linger_data_ready(struct sock *sk)
+{
+	trace_sk_data_ready(sk);
+	kw_linger_drop(sk);
+}
+
+/* The socket's state_change and error_report callback: socket lock held. */
+static void kw_linger_wake(struct sock *sk)
+{
+	struct kw_linger *l = sk->sk_user_data;
+
+	if (l)
+		kw_streams_queue(&l->work, 0);
+}
+
+static void kw_linger_attach(struct kw_linger *l)
+{
+	struct sock *sk = l->sock->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	l->save_data_ready = sk->sk_data_ready;
+	l->save_state_change = sk->sk_state_change;
+	l->save_error_report = sk->sk_error_report;
+	sk->sk_user_data = l;
+	sk->sk_data_ready = kw_linger_data_ready;
+	sk->sk_state_change = kw_linger_wake;
+	sk->sk_error_report = kw_linger_wake;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void kw_linger_detach(struct kw_linger *l)
+{
+	struct sock *sk = l->sock->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_user_data = NULL;
+	sk->sk_data_ready = l->save_data_ready;
+	sk->sk_state_change = l->save_state_change;
+	sk->sk_error_report = l->save_error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static bool kw_linger_is_acked(const struct sock *sk)
+{
+	return sk->sk_state == TCP_FIN_WAIT2 || sk->sk_state == TCP_TIME_WAIT ||
+	       sk->sk_state == TCP_CLOSE;
+}
+
+/* Nothing is left to wait for. Socket lock held. */
+static bool kw_linger_is_over(struct kw_linger *l)
+{
+	struct sock *sk = l->sock->sk;
+	unsigned long end = jiffies + KW_LINGER_FIN_WAIT;
+
+	if (sk->sk_err || sk->sk_state == TCP_CLOSE || READ_ONCE(l->of->closed))
+		return true;
+	if (!l->acked && kw_linger_is_acked(sk)) {
+		l->acked = true;
+		if (time_before(end, l->deadline))
+			l->deadline = end;
+	}
+	return time_after_eq(jiffies, l->deadline);
+}
+
+static void kw_linger_end(struct kw_linger *l)
+{
+	struct kw_lingers *of = l->of;
+	struct sock *sk = l->sock->sk;
+
+	spin_lock(&of->lock);
+	list_del(&l->node);
+	spin_unlock(&of->lock);
+	/* It may be queued once more, but cannot be queued again. */
+	cancel_delayed_work(&l->work);
+	if (!kw_linger_is_acked(sk)) {
+		kw_counter_add(of->counters, KW_CNT_LINGER_RESET, 1);
+		sock_no_linger(sk);
+	}
+	sock_release(l->sock);
+	kfree(l);
+	spin_lock(&of->lock);
+	if (!--of->nr)
+		wake_up(&of->idle);
+	spin_unlock(&of->lock);
+}
+
+static void kw_linger_work(struct work_struct *work)
+{
+	struct kw_linger *l = container_of(to_delayed_work(work),
+					   struct kw_linger, work);
+	struct sock *sk = l->sock->sk;
+	bool over;
+
+	lock_sock(sk);
+	kw_linger_drop(sk);
+	over = kw_linger_is_over(l);
+	if (over) {
+		kw_linger_detach(l);
+	} else {
+		kw_streams_queue(&l->work, max_t(long, 1, l->deadline - jiffies));
+		/* kw_lingers_close() does not wait for the lock. */
+		if (READ_ONCE(l->of->closed))
+			kw_streams_queue(&l->work, 0);
+	}
+	release_sock(sk);
+	if (over)
+		kw_linger_end(l);
+}
+
+/* Whether there is a place for a user's socket: of->lock held. */
+static bool kw_linger_has_place(const struct kw_lingers *of,
+				const struct sock *sk)
+{
+	const struct kw_linger *l;
+	u32 mine = 0;
+
+	if (of->nr >= KW_LINGER_MAX)
+		return false;
+	/* Kernel consumers' sockets are root's. */
+	if (of->nr < KW_LINGER_MAX_USER || uid_eq(sk->sk_uid, GLOBAL_ROOT_UID))
+		return true;
+	list_for_each_entry(l, &of->list, node)
+		mine += uid_eq(l->sock->sk->sk_uid, sk->sk_uid);
+	return mine < KW_LINGER_MAX_USER;
+}
+
+static int kw_linger_enter(struct kw_lingers *of, struct kw_linger *l)
+{
+	int ret = 0;
+
+	spin_lock(&of->lock);
+	if (of->closed) {
+		ret = -ENODEV;
+	} else if (!kw_linger_has_place(of, l->sock->sk)) {
+		ret = -EBUSY;
+	} else {
+		of->nr++;
+		list_add_tail(&l->node, &of->list);
+	}
+	spin_unlock(&of->lock);
+	return ret;
+}
+
+/**
+ * kw_linger_start() - let a socket send what it holds, then close it
+ * @of: the device's
+ * @l: memory from kmalloc(), zeroed; passes to the socket if this returns 0
+ * @sock: socket without other users, with its own callbacks; passes likewise
+ * @limit: jiffies from now after which it is reset
+ *
+ * Context: process.
+ * Return: 0; -ENODEV if the device goes, and the socket with it; -EBUSY if too
+ * many linger: the caller closes the socket.
+ */
+int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
+		    struct socket *sock, unsigned long limit)
+{
+	struct sock *sk = sock->sk;
+	int ret;
+
+	if (READ_ONCE(of->closed))
+		return -ENODEV;
+	l->of = of;
+	l->sock = sock;
+	l->deadline = jiffies + limit;
+	INIT_DELAYED_WORK(&l->work, kw_linger_work);
+	kernel_sock_shutdown(sock, SHUT_WR);
+	lock_sock(sk);
+	/* From here on kw_lingers_close() may queue the work, which takes the lock. */
+	ret = kw_linger_enter(of, l);
+	if (!ret) {
+		kw_linger_attach(l);
+		kw_streams_queue(&l->work, 0);
+	} else if (ret == -EBUSY) {
+		/* TCP resets a socket that is closed with bytes left to read. */
+		kw_linger_drop(sk);
+	}
+	release_sock(sk);
+	return ret;
+}
+
+/**
+ * kw_lingers_init() - prepare a device's list of lingering sockets
+ * @of: the device's
+ * @counters: the device's
+ */
+void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counters)
+{
+	memset(of, 0, sizeof(*of));
+	spin_lock_init(&of->lock);
+	INIT_LIST_HEAD(&of->list);
+	init_waitqueue_head(&of->idle);
+	of->counters = counters;
+}
+
+/**
+ * kw_lingers_open() - sockets may linger again
+ * @of: the device's
+ *
+ * Context: process, when the device comes, be it from another namespace.
+ */
+void kw_lingers_open(struct kw_lingers *of)
+{
+	spin_lock(&of->lock);
+	WRITE_ONCE(of->closed, false);
+	spin_unlock(&of->lock);
+}
+
+/**
+ * kw_lingers_close() - close all lingering sockets, and accept no more
+ * @of: the device's
+ *
+ * Context: process, before the device goes, be it to another namespace; may be
+ * called again.
+ */
+void kw_lingers_close(struct kw_lingers *of)
+{
+	struct kw_linger *l;
+
+	spin_lock(&of->lock);
+	WRITE_ONCE(of->closed, true);
+	list_for_each_entry(l, &of->list, node)
+		kw_streams_queue(&l->work, 0);
+	spin_unlock(&of->lock);
+	wait_event(of->idle, !READ_ONCE(of->nr));
+	/* The last one to leave may still hold the lock. */
+	spin_lock(&of->lock);
+	spin_unlock(&of->lock);
+}
