@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// An assertion that stays in every build type; libFuzzer keeps the input that broke it.
+// An assertion in every build type; libFuzzer keeps the input that violated it.
 #define KW_CHECK(condition)                                                    \
   do {                                                                         \
     if (!(condition)) {                                                        \

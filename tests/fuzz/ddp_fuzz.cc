@@ -4,7 +4,7 @@
 #include "check.h"
 #include "wire/ddp.h"
 
-// A header that was read and is written again is the same but for the reserved bits.
+// A header that is read and written again is the same but for the reserved bits.
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   if (size == 0) return 0;
   const u32 len = kw_ddp_hdr_len(data[0]);

@@ -7,9 +7,8 @@
 
 namespace {
 
-// The frame arrives byte by byte. While bytes are missing the parser says how many, and
-// never more than the frame turns out to have; once it has refused or accepted it stays with
-// that.
+// The frame arrives byte by byte. While bytes are missing the parser says how many, and never more
+// than the frame turns out to have. Once it has refused or accepted it does not change its result.
 int parseByPieces(const u8* data, size_t size, u8 kinds, kw_mpa_frame* out) {
   int rc = KW_MPA_START_LEN;
   size_t most = 0;
@@ -35,7 +34,7 @@ int parseByPieces(const u8* data, size_t size, u8 kinds, kw_mpa_frame* out) {
 
 bool revisionFits(const kw_mpa_frame& f) {
   const bool zero = f.kind == KW_MPA_START || f.kind == KW_MPA_PRIV;
-  return zero ? f.rev == 0 : f.rev == 1 || f.rev == 2;
+  return f.rev <= (zero ? 0 : 2);
 }
 
 void check(const u8* data, size_t size, u8 kinds) {
@@ -54,7 +53,7 @@ void check(const u8* data, size_t size, u8 kinds) {
   const size_t len = kw_mpa_frame_len(f.kind);
   const size_t flags = f.kind == KW_MPA_START ? KW_MPA_START_LEN - 1 : KW_MPA_KEY_LEN;
   KW_CHECK(kw_mpa_frame_build(again, &f) == len);
-  // All but the flags, whose reserved bits are dropped, is as it came.
+  // All but the flags, whose reserved bits are dropped, is unchanged.
   KW_CHECK(std::memcmp(again, data, flags) == 0);
   KW_CHECK((again[flags] & ~data[flags]) == 0);
   KW_CHECK(std::memcmp(again + flags + 1, data + flags + 1, len - flags - 1) == 0);

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "wire/term.h"
 
-// A message that was read and is written again says the same, in no more bytes than it had.
+// A message that is read and written again says the same, in no more bytes than it had.
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   kw_term t;
   std::memset(&t, 0xa5, sizeof(t));

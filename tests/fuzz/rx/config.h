@@ -24,7 +24,7 @@ class Input {
 
 enum class End : u8 { kFin, kReset, kAbort, kClose };
 
-// What one run is about: the input's first bytes.
+// The configuration of a run: the input's first bytes.
 struct Config {
   bool crc, initiator, rx_markers, tx_markers;
   bool raw;      // the stream is the input as it is, not records of FPDUs
@@ -39,7 +39,7 @@ struct Config {
   bool zcopy;      // they are sent without a copy
   int rcvbuf;
   u32 seq;        // of the first byte
-  u32 cuts;       // seed of how the stream is cut into pieces
+  u32 cuts;       // seed of the pieces of the stream
   unsigned fail;  // which allocation fails
 
   explicit Config(Input& in) {
@@ -57,7 +57,7 @@ struct Config {
     ird = kDepth[b >> 3 & 3];
     ord = kDepth[b >> 5 & 3];
     access = (b & 0x80) != 0 ? 0 : IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
-    // Start-up sees to it that a Read can be sent when a Read is the RTR.
+    // Start-up makes sure that a Read can be sent when a Read is the RTR.
     if (rtr == 3 && initiator && ord == 0) ord = 1;
     recvs = c & 7;
     reads = c >> 3 & 7;

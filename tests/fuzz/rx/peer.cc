@@ -2,9 +2,10 @@
 #include "peer.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "../check.h"
-#include "owner.h"
+#include "queue_pair.h"
 #include "wire/crc.h"
 
 namespace rx {
@@ -12,16 +13,28 @@ namespace {
 
 using shim::Bytes;
 
-constexpr size_t kMaxStream = 1 << 18;
+// With one record more it is still below the size that ASan's allocator maps anew each time.
+constexpr size_t kMaxStream = 1 << 17;
 
 // Bytes that can be written or read at this place of the stream before the next marker.
 size_t toMarker(bool markers, size_t at) {
   return markers ? KW_MARKER_INTERVAL - at % KW_MARKER_INTERVAL : ~size_t{0};
 }
 
+// Payload: each byte is one more than the one before.
+const u8* pattern(u8 first) {
+  static const auto bytes = [] {
+    std::array<u8, 0x10000 + 0x100> all{};
+    std::iota(all.begin(), all.end(), u8{0});
+    return all;
+  }();
+  return &bytes[first];
+}
+
+// Writes to `out`, and keeps what it needs from one input to the next: allocations are slow here.
 class Peer {
  public:
-  explicit Peer(const Config& config) : config_(config) {}
+  Peer(const Config& config, Bytes& out) : config_(config), out_(out) {}
 
   // Bytes of a record: what, where, offset, length, and a byte to change in which place.
   void record(Input& in) {
@@ -32,9 +45,13 @@ class Peer {
     u32 len = size < 200 ? size : size < 248 ? (size - 199U) * 50 : (size - 247U) * 8192;
     if (size == 255) len = 0xffff - KW_DDP_UNTAGGED_LEN;
 
-    Bytes body = message(op, where, at, len);
-    Bytes ulpdu = header(op, last, where, at, body.size());
-    ulpdu.insert(ulpdu.end(), body.begin(), body.end());
+    static Bytes ulpdu;
+    const u32 body = op == KW_RDMAP_READ_REQ    ? u32{KW_READ_REQ_LEN}
+                     : op == KW_RDMAP_TERMINATE ? std::min<u32>(len, KW_TERM_MAX_LEN)
+                                                : len;
+    const size_t head = header(ulpdu, op, last, where, at, body);
+    ulpdu.resize(head + body);
+    message(ulpdu.data() + head, body, op, where, at, len);
     if (ulpdu.size() > 0xffff) ulpdu.resize(0xffff);
     if (change != 0) ulpdu[place % std::min<size_t>(ulpdu.size(), 48)] ^= change;
     // Fewer bytes than a header, now and then.
@@ -42,43 +59,36 @@ class Peer {
     frame(ulpdu, (what & 0xe0) == 0x20, (what & 0xe0) == 0x40);
   }
 
-  bool full() const { return out_.size() > kMaxStream; }
-  Bytes take() { return std::move(out_); }
-
  private:
-  Bytes message(u8 op, u8 where, u8 at, u32 len) {
-    Bytes body;
+  void message(u8* body, u32 n, u8 op, u8 where, u8 at, u32 len) {
     if (op == KW_RDMAP_READ_REQ) {
-      body.resize(KW_READ_REQ_LEN);
       const kw_read_req req = {.sink_stag = 77,
                                .size = len,
                                .sink_to = at,
                                .src_stag = stagOf(where % kRegions),
                                .src_to = baseOf(where % kRegions) + (where >> 3) * 16U};
-      kw_read_req_build(body.data(), &req);
-    } else if (op == KW_RDMAP_TERMINATE) {
-      body.resize(std::min<u32>(len, KW_TERM_MAX_LEN));
-      for (u8& o : body) o = pattern_++;
-      // Layer, type and code; the flags; then a header that names one of the Reads.
-      const u8 flags[] = {at, where, static_cast<u8>(where << 5), 0, 0, 46, 0x41, 0x41};
-      std::copy_n(flags, std::min(body.size(), sizeof(flags)), body.begin());
-      if (body.size() > 19) put_unaligned_be32(KW_QN_READ_REQ, body.data() + 12);
-      if (body.size() > 23) put_unaligned_be32(at % 8, body.data() + 16);
-    } else {
-      body.resize(len);
-      for (u8& o : body) o = pattern_++;
+      kw_read_req_build(body, &req);
+      return;
     }
-    return body;
+    std::copy_n(pattern(pattern_), n, body);
+    pattern_ = static_cast<u8>(pattern_ + n);
+    if (op != KW_RDMAP_TERMINATE) return;
+    // Layer, type and code; the flags; then a header that names one of the Reads.
+    const u8 flags[] = {at, where, static_cast<u8>(where << 5), 0, 0, 46, 0x41, 0x41};
+    std::copy_n(flags, std::min<size_t>(n, sizeof(flags)), body);
+    if (n > 19) put_unaligned_be32(KW_QN_READ_REQ, body + 12);
+    if (n > 23) put_unaligned_be32(at % 8, body + 16);
   }
 
-  Bytes header(u8 op, bool last, u8 where, u8 at, size_t len) {
+  // Returns how long it is.
+  size_t header(Bytes& h, u8 op, bool last, u8 where, u8 at, u32 len) {
     const kw_rdmap_op_info& info = kw_rdmap_ops[op];
     const u8 ctrl = KW_RDMAP_CTRL(op);
-    Bytes h(info.tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN);
+    h.resize(info.tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN);
     if (op == KW_RDMAP_READ_RESP) {
       const kiwarp_sge sink = readSink(read_);
       kw_ddp_put_tagged(h.data(), last, ctrl, sink.lkey, sink.addr + read_done_);
-      read_done_ += static_cast<u32>(len);
+      read_done_ += len;
       if (last) {
         read_++;
         read_done_ = 0;
@@ -91,22 +101,23 @@ class Peer {
       u32& msn = msn_[info.qn];
       u32& mo = mo_[info.qn];
       kw_ddp_put_untagged(h.data(), last, ctrl, stagOf(where % kRegions), info.qn, msn, mo);
-      mo += static_cast<u32>(len);
+      mo += len;
       if (last) {
         msn++;
         mo = 0;
       }
     }
-    return h;
+    return h.size();
   }
 
-  void put(const Bytes& bytes) {
-    for (size_t at = 0; at < bytes.size();) {
+  void put(const u8* p, size_t len) {
+    while (len != 0) {
       marker();
-      const size_t n = std::min(bytes.size() - at, toMarker(config_.rx_markers, out_.size()));
-      crc_ = kw_crc32c(crc_, &bytes[at], n);
-      out_.insert(out_.end(), &bytes[at], &bytes[at] + n);
-      at += n;
+      const size_t n = std::min(len, toMarker(config_.rx_markers, out_.size()));
+      crc_ = kw_crc32c(crc_, p, n);
+      out_.insert(out_.end(), p, p + n);
+      p += n;
+      len -= n;
     }
   }
 
@@ -121,18 +132,19 @@ class Peer {
   }
 
   void frame(const Bytes& ulpdu, bool bad_crc, bool bad_marker) {
+    static constexpr u8 kPad[4] = {};
     const u32 len = static_cast<u32>(ulpdu.size());
-    Bytes head(KW_MPA_HDR_LEN);
-    put_unaligned_be16(static_cast<u16>(len), head.data());
+    u8 head[KW_MPA_HDR_LEN];
+    put_unaligned_be16(static_cast<u16>(len), head);
     crc_ = KW_CRC_SEED;
     begun_ = false;
     marker_error_ = bad_marker ? 4 : 0;
     marker();
     begun_ = true;
     start_ = out_.size();
-    put(head);
-    put(ulpdu);
-    put(Bytes(kw_fpdu_pad(len)));
+    put(head, sizeof(head));
+    put(ulpdu.data(), len);
+    put(kPad, kw_fpdu_pad(len));
     marker();
     u8 field[KW_MPA_CRC_LEN];
     kw_crc_put(field, crc_ ^ (bad_crc ? 1U : 0U));
@@ -140,7 +152,7 @@ class Peer {
   }
 
   const Config& config_;
-  Bytes out_;
+  Bytes& out_;
   u8 pattern_ = 0;
   std::array<u32, 4> msn_ = {1, 1, 1, 1};
   std::array<u32, 4> mo_{};
@@ -210,11 +222,16 @@ class Unmarked {
 
 }  // namespace
 
-Bytes peerStream(const Config& config, Input& in) {
-  if (config.raw) return in.rest();
-  Peer peer(config);
-  while (!in.empty() && !peer.full()) peer.record(in);
-  return peer.take();
+const Bytes& peerStream(const Config& config, Input& in) {
+  static Bytes out;
+  out.clear();
+  if (config.raw) {
+    out = in.rest();
+  } else {
+    Peer peer(config, out);
+    while (!in.empty() && out.size() <= kMaxStream) peer.record(in);
+  }
+  return out;
 }
 
 void checkSent(const Config& config, const Bytes& sent) {

@@ -5,11 +5,11 @@
 
 namespace rx {
 
-// What the peer sends: the rest of the input as it is, or FPDUs that records of six bytes
-// describe. A record's FPDU is a right one but for what the record says.
-shim::Bytes peerStream(const Config& config, Input& in);
+// The peer's data: the rest of the input as it is, or FPDUs that records of six bytes describe. A
+// record's FPDU is valid but for what the record says. Valid until the next call.
+const shim::Bytes& peerStream(const Config& config, Input& in);
 
-// What the stream sent: FPDUs, markers and CRCs right, nothing behind a Terminate.
+// What the stream sent: FPDUs, with valid markers and CRCs, and nothing behind a Terminate.
 void checkSent(const Config& config, const shim::Bytes& sent);
 
 }  // namespace rx

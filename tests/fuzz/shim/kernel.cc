@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-// The kernel of kernel.h.
+// The functions of kernel.h.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@ struct workqueue_struct {};
 
 namespace {
 
-// What the kernel falls back to when memory is short: the end of a block comes often.
+// The kernel's smallest buffer when memory is short: its end is reached often.
 
 // A fuzzer is one thread with one machine.
 struct Machine {
@@ -29,6 +29,12 @@ bool allocationFails(gfp_t gfp) {
 void* allocate(size_t size) {
   machine.allocated++;
   return std::calloc(1, size != 0 ? size : 1);
+}
+
+// The caller writes all of it.
+u8* allocateBytes(size_t size) {
+  machine.allocated++;
+  return static_cast<u8*>(std::malloc(size != 0 ? size : 1));
 }
 
 void release(void* p) {
@@ -51,9 +57,9 @@ void freeSkb(sk_buff* skb) {
   release(skb);
 }
 
-// What has been sent is acknowledged: TCP lets go of it.
-void acknowledge(std::vector<ubuf_info*>* lent) {
-  for (ubuf_info* ubuf : std::exchange(*lent, {})) ubuf->ops->complete(nullptr, ubuf, true);
+// What has been sent is acknowledged: TCP releases it.
+void acknowledge(std::vector<ubuf_info*>* held) {
+  for (ubuf_info* ubuf : std::exchange(*held, {})) ubuf->ops->complete(nullptr, ubuf, true);
 }
 
 shim::Tcp* tcpOf(sock* sk) {
@@ -61,7 +67,7 @@ shim::Tcp* tcpOf(sock* sk) {
 }
 
 u8* copyOf(const u8* p, size_t len) {
-  auto* copy = static_cast<u8*>(allocate(len));
+  u8* copy = allocateBytes(len);
   std::copy_n(p, len, copy);
   return copy;
 }
@@ -240,7 +246,7 @@ int kernel_sock_shutdown(socket* sock, int how) {
 
 void sock_release(socket* sock) {
   SHIM_CHECK(!sock->sk->sk_lock.owned && !sock->sk->released);
-  acknowledge(&tcpOf(sock->sk)->lent_);
+  acknowledge(&tcpOf(sock->sk)->zcopy_);
   sock->sk->released = true;
 }
 
@@ -250,13 +256,13 @@ int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   shim::Tcp* tcp = tcpOf(sk);
   if (sk->sk_err != 0) return -EPIPE;
   if (sk->blocked) return -EAGAIN;
-  const bool lent = (msg->msg_flags & MSG_ZEROCOPY) != 0;
+  const bool zcopy = (msg->msg_flags & MSG_ZEROCOPY) != 0;
   sk_buff skb{};
   SHIM_CHECK(len == msg->msg_iter.count);
-  if (lent) {
+  if (zcopy) {
     SHIM_CHECK(msg->sg_from_iter(&skb, &msg->msg_iter, len) == 0 && skb.len == len);
     net_zcopy_get(msg->msg_ubuf);
-    tcp->lent_.push_back(msg->msg_ubuf);
+    tcp->zcopy_.push_back(msg->msg_ubuf);
   } else {
     const bio_vec& bv = *msg->msg_iter.bvec;
     SHIM_CHECK(skb_append_pagefrags(&skb, bv.bv_page, bv.bv_offset, len, 1) == 0);
@@ -266,7 +272,8 @@ int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
     const skb_frag_t& f = skb.shinfo.frags[i];
     tcp->sent_.insert(tcp->sent_.end(), f.bytes, f.bytes + f.len);
   }
-  tcp_sk(sk)->snd_una += static_cast<u32>(len);
+  tcp_sk(sk)->write_seq += static_cast<u32>(len);
+  tcp_sk(sk)->snd_una = tcp_sk(sk)->write_seq;
   return static_cast<int>(len);
 }
 
@@ -324,7 +331,7 @@ void Tcp::fin() {
   sock_set_flag(&tp_.sk, SOCK_DONE);
   tp_.sk.sk_shutdown |= RCV_SHUTDOWN;
   tp_.sk.sk_lock.slock = true;
-  acknowledge(&lent_);
+  acknowledge(&zcopy_);
   tp_.sk.sk_state_change(&tp_.sk);
   tp_.sk.sk_lock.slock = false;
 }
@@ -340,7 +347,7 @@ void Tcp::reset() {
 
 void Tcp::dataReady() {
   tp_.sk.sk_lock.slock = true;
-  acknowledge(&lent_);
+  acknowledge(&zcopy_);
   tp_.sk.sk_data_ready(&tp_.sk);
   tp_.sk.sk_lock.slock = false;
 }
@@ -365,6 +372,12 @@ void runWork(unsigned long delay) {
     dw->work.func(&dw->work);
   }
   jiffies = until;
+}
+
+void runOne(delayed_work* dw) {
+  SHIM_CHECK(dw->pending);
+  cancel_delayed_work(dw);
+  dw->work.func(&dw->work);
 }
 
 bool workPending() { return !machine.works.empty(); }

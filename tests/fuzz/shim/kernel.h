@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The kernel as far as kernel/stream/ uses it, for a process with one thread:
- * included before every file of kernel/stream/, whose own includes find
- * nothing but empty files of the same names.
+ * The part of the kernel that kernel/stream/ uses, for a process with one
+ * thread. It is included before every file of kernel/stream/, whose own includes
+ * find empty files of the same names.
  *
- * What holds in the kernel is checked here: a socket is not locked twice, a
- * work does not run when it was cancelled, what is allocated is freed.
- * kernel.cc has the functions, shim.h what a fuzzer steers them with.
+ * It checks what holds in the kernel: a socket is not locked twice, a work does
+ * not run when it was cancelled, what is allocated is freed. kernel.cc has the
+ * functions, shim.h those by which a fuzzer controls them.
  */
 #ifndef SHIM_KERNEL_H
 #define SHIM_KERNEL_H
@@ -30,7 +30,7 @@ extern "C" {
 void shim_broken(const char* file, int line, const char* what);
 #define SHIM_CHECK(c) ((c) ? (void)0 : shim_broken(__FILE__, __LINE__, #c))
 
-/* Tracepoints: none of the kernel's, and none of trace.h */
+/* Tracepoints: none, neither the kernel's nor those of trace.h */
 
 #define trace_sk_data_ready(sk) \
   do {                          \
@@ -53,6 +53,7 @@ void shim_broken(const char* file, int line, const char* what);
 #define READ_ONCE(x) (*(const volatile __typeof__(x)*)&(x))
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x)*)&(x) = (v))
 #define container_of(p, type, member) ((type*)((char*)(p)-offsetof(type, member)))
+#define BIT(n) (1UL << (n))
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
 #define fallthrough __attribute__((__fallthrough__))
 #define __ro_after_init
@@ -94,7 +95,7 @@ void shim_broken(const char* file, int line, const char* what);
     SHIM_CHECK(!w_);    \
     w_;                 \
   })
-/* The arguments are used, as the real one uses them, but nothing is said. */
+/* The arguments are used, as the real one uses them, but nothing is printed. */
 #define pr_debug_ratelimited(...)          \
   do {                                     \
     if (shim_verbose) printf(__VA_ARGS__); \
@@ -113,6 +114,7 @@ typedef struct {
 static inline void atomic_set(atomic_t* a, int v) { a->counter = v; }
 static inline int atomic_read(const atomic_t* a) { return a->counter; }
 static inline void atomic_andnot(int v, atomic_t* a) { a->counter &= ~v; }
+static inline void atomic_or(int v, atomic_t* a) { a->counter |= v; }
 static inline int atomic_fetch_or(int v, atomic_t* a) {
   int old = a->counter;
 
@@ -134,6 +136,12 @@ static inline s64 atomic64_read(const atomic64_t* a) { return a->counter; }
 #define smp_load_acquire(p) (*(p))
 #define smp_store_release(p, v) ((void)(*(p) = (v)))
 #define cpu_relax() SHIM_CHECK(!"one thread would wait for ever")
+#define IS_ENABLED(option) 0
+#define preemptible() false
+#define rcu_preempt_depth() 0
+#define schedule_timeout_uninterruptible(t) ((void)(t))
+#define cond_resched() ((void)0)
+#define fatal_signal_pending(task) false
 
 static inline void atomic_inc(atomic_t* a) { a->counter++; }
 static inline void atomic_dec(atomic_t* a) { a->counter--; }
@@ -168,7 +176,7 @@ static inline void kref_put(struct kref* k, void (*release)(struct kref* k)) {
 static inline void set_bit(int nr, unsigned long* p) { *p |= 1UL << nr; }
 static inline void clear_bit(int nr, unsigned long* p) { *p &= ~(1UL << nr); }
 
-/* Locks, of which one thread needs none but must not take twice, and lists. */
+/* Locks, which one thread does not need but must not take twice, and lists. */
 
 typedef struct {
   bool held;
@@ -183,6 +191,8 @@ static inline void shim_spin_unlock(spinlock_t* l) {
   l->held = false;
 }
 #define spin_lock_init(l) ((l)->held = false)
+#define spin_lock(l) shim_spin_lock(l)
+#define spin_unlock(l) shim_spin_unlock(l)
 #define spin_lock_irq(l) shim_spin_lock(l)
 #define spin_unlock_irq(l) shim_spin_unlock(l)
 #define spin_lock_irqsave(l, f) ((f) = 0, shim_spin_lock(l))
@@ -216,16 +226,14 @@ static inline void list_splice_init(struct list_head* from, struct list_head* to
       (n) = container_of((e)->m.next, __typeof__(*(e)), m); \
        &(e)->m != (l); (e) = (n), (n) = container_of((e)->m.next, __typeof__(*(e)), m))
 
-/* Nobody could make true what is waited for. */
+/* No other thread could make the condition true. */
 typedef struct {
   char unused;
 } wait_queue_head_t;
 
 #define DECLARE_WAIT_QUEUE_HEAD(q) wait_queue_head_t q
-#define init_waitqueue_head(q) ((void)(q))
 #define wake_up(q) ((void)(q))
 #define wait_event(q, c) ((void)(q), SHIM_CHECK(c))
-#define wait_event_timeout(q, c, t) ((void)(q), (void)(t), SHIM_CHECK(c))
 
 /* Sleepable RCU: waiting for readers from inside a reader would never end. */
 
@@ -238,6 +246,8 @@ static inline void srcu_read_unlock(struct srcu_struct* s, int idx) {
   s->readers--;
   SHIM_CHECK(s->readers == idx);
 }
+static inline int init_srcu_struct(struct srcu_struct* s) { return s->readers = 0; }
+static inline void cleanup_srcu_struct(struct srcu_struct* s) { SHIM_CHECK(s->readers == 0); }
 static inline void synchronize_srcu_expedited(struct srcu_struct* s) {
   SHIM_CHECK(s->readers == 0);
 }
@@ -265,12 +275,16 @@ struct workqueue_struct;
 #define WQ_UNBOUND 0
 #define WQ_MEM_RECLAIM 0
 #define WQ_HIGHPRI 0
+#define WQ_MAX_ACTIVE 0
 
 struct workqueue_struct* alloc_workqueue(const char* name, unsigned int flags, int max_active);
 void destroy_workqueue(struct workqueue_struct* wq);
 bool mod_delayed_work(struct workqueue_struct* wq, struct delayed_work* dw, unsigned long delay);
 bool cancel_delayed_work(struct delayed_work* dw);
+/* For queue pairs alone. */
+#define queue_work(wq, work) ((void)(work), SHIM_CHECK(!"a queue pair"), false)
 #define cancel_delayed_work_sync(dw) cancel_delayed_work(dw)
+#define flush_delayed_work(dw) SHIM_CHECK(!(dw)->pending)
 #define to_delayed_work(w) container_of(w, struct delayed_work, work)
 #define INIT_DELAYED_WORK(dw, f) (*(dw) = (struct delayed_work){.work = {.func = (f)}})
 
@@ -301,7 +315,7 @@ void kfree(const void* p);
 #define kzalloc(size, gfp) kcalloc(1, size, gfp)
 #define kvcalloc(n, size, gfp) kcalloc(n, size, gfp)
 #define kvfree(p) kfree(p)
-/* Large pages are small here, so that their end is met often. */
+/* Large pages are small here, so that their end is reached often. */
 #define get_order(size) 1
 #define PAGE_ALLOC_COSTLY_ORDER 0
 struct page* alloc_pages(gfp_t gfp, unsigned int order);
@@ -503,6 +517,7 @@ struct tcp_sock {
   u32 rcv_nxt;
   u32 rcv_wup;
   u32 snd_una; /* what is sent is acknowledged at once */
+  u32 write_seq;
   u32 mss_cache;
   int nonagle;
 };

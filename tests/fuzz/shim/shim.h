@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-// What a fuzzer steers the kernel of kernel.h with, and sees of it.
+// How a fuzzer controls the kernel of kernel.h, and what it reads of it.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class Tcp {
 
   socket* handle() { return &socket_; }
   ::sock* sk() { return &tp_.sk; }
-  // Queues bytes, of which those before `from` have been queued before; tells nobody.
+  // Queues bytes, of which those before `from` have been queued before; calls no callback.
   void arrive(const Bytes& stream, size_t from, size_t len, const Layout& layout);
   void fin();
   void reset();
@@ -46,11 +46,13 @@ class Tcp {
   tcp_sock tp_{};
   socket socket_{};
   Bytes sent_;
-  std::vector<ubuf_info*> lent_;  // what was sent without a copy
+  std::vector<ubuf_info*> zcopy_;  // what was sent without a copy
 };
 
 // Runs all work that is due within `delay` jiffies, in order of time.
 void runWork(unsigned long delay);
+// Runs one that is queued.
+void runOne(delayed_work* dw);
 bool workPending();
 
 // Allocations that are not freed yet.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-#include "owner.h"
+#include "queue_pair.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,12 +31,14 @@ const std::array<Layout, kRegions> kLayouts = {{
     {kRights, &kPd, 0x60000, {1500, 1000}},
 }};
 
-bool writable(u8 region) {
-  return (kLayouts[region].access & (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE)) != 0 &&
-         kLayouts[region].pd == &kPd;
+// Posted work names two regions; the others need a right of the queue pair, too.
+bool writable(u8 region, u32 qp_access) {
+  const bool posted = region == kReceive || region == kSink;
+  const u32 access = posted ? IB_ACCESS_LOCAL_WRITE : IB_ACCESS_REMOTE_WRITE & qp_access;
+  return (kLayouts[region].access & access) != 0 && kLayouts[region].pd == &kPd;
 }
 
-// Each extent is an allocation of its own, so that ASan sees a step across its ends.
+// Each extent is an allocation of its own, so that ASan notices a step across its ends.
 struct Arena {
   std::array<std::vector<kw_extent>, kRegions> extents;
 
@@ -68,7 +70,7 @@ Arena& arena() {
 
 u8 initial(u8 region) { return static_cast<u8>(0xa0 + region); }
 
-Owner* current = nullptr;
+QueuePair* current = nullptr;
 
 // Buffers of posted receives: their SGEs go to sge, a different list for each of the first four.
 kw_recv receive(unsigned i, kiwarp_sge* sge) {
@@ -99,28 +101,31 @@ kw_recv receive(unsigned i, kiwarp_sge* sge) {
 }
 
 const kw_stream_ops kOps = {
-    .next_wqe = [](kw_stream* s, kw_wqe* w) { return Owner::of(s).nextWqe(w); },
-    .wqe_done = [](kw_stream* s, u32 index, u16 status) { Owner::of(s).wqeDone(index, status); },
-    .wqe_zc_start = [](kw_stream* s, u32 index) { Owner::of(s).wqeLent(index); },
-    .wqe_zc_done = [](kw_stream* s, u32 index, bool good) { Owner::of(s).wqeBack(index, good); },
+    .next_wqe = [](kw_stream* s, kw_wqe* w) { return QueuePair::of(s).nextWqe(w); },
+    .wqe_done = [](kw_stream* s, u32 index,
+                   u16 status) { QueuePair::of(s).wqeDone(index, status); },
+    .wqe_zc_start = [](kw_stream* s, u32 index) { QueuePair::of(s).zcopyStart(index); },
+    .wqe_zc_done = [](kw_stream* s, u32 index,
+                      bool good) { QueuePair::of(s).zcopyDone(index, good); },
     .retire = [](kw_stream*) {},
     .local_op = [](kw_stream*, const kw_wqe*) -> int { return IB_WC_LOC_QP_OP_ERR; },
-    .next_recv = [](kw_stream* s, kw_recv* r) { return Owner::of(s).nextRecv(r); },
+    .next_recv = [](kw_stream* s, kw_recv* r) { return QueuePair::of(s).nextRecv(r); },
     .recv_done =
         [](kw_stream* s, const kw_recv* r, u16 status, u32 len, bool solicited, bool invalidated,
            u32 inv_stag) {
-          Owner::of(s).recvDone(
+          QueuePair::of(s).recvDone(
               r, status, len,
               u64{solicited} << 33 | u64{invalidated} << 32 | (invalidated ? inv_stag : 0));
         },
-    .mem = [](kw_stream* s, u32 stag) { return Owner::of(s).mem(stag); },
+    .mem = [](kw_stream* s, u32 stag) { return QueuePair::of(s).mem(stag); },
     .invalidate = [](kw_stream* s, u32 stag,
-                     bool remote) { return Owner::of(s).invalidate(stag, remote); },
+                     bool remote) { return QueuePair::of(s).invalidate(stag, remote); },
     .notify = [](kw_stream*) {},
     .started = [](kw_stream*) { return 0; },
-    .closing = [](kw_stream* s) { Owner::of(s).events.push_back({What::kClosing}); },
-    .failed = [](kw_stream* s, kw_fail why) { Owner::of(s).fail(why); },
-    .ended = [](kw_stream* s) { Owner::of(s).end(); },
+    .closing = [](kw_stream* s) { QueuePair::of(s).events.push_back({What::kClosing}); },
+    .failed = [](kw_stream* s, kw_fail why) { QueuePair::of(s).fail(why); },
+    .linger = [](kw_stream*, socket*, unsigned long) { return -ENODEV; },
+    .ended = [](kw_stream* s) { QueuePair::of(s).end(); },
 };
 
 }  // namespace
@@ -139,12 +144,12 @@ kiwarp_sge readSink(unsigned i) {
   return {baseOf(kSink) + 8 * i, kLength[n], n == 5 ? stagOf(kReadOnly) : stagOf(kSink)};
 }
 
-Owner& Owner::of(kw_stream* s) {
+QueuePair& QueuePair::of(kw_stream* s) {
   KW_CHECK(current != nullptr && s == &current->stream);
   return *current;
 }
 
-Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
+QueuePair::QueuePair(const Config& config, shim::Tcp& tcp) : config_(config) {
   arena().each([](u8 r, u8* p, u32 n) { std::fill_n(p, n, initial(r)); });
   for (u8 r = 0; r < kRegions; r++) {
     mems_[r] = {.stag = stagOf(r),
@@ -157,7 +162,8 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
                 .ext = arena().extents[r].data()};
   }
   current = this;
-  kw_stream_init(&stream, &kOps, &srcu_, &counters);
+  KW_CHECK(kw_domain_init(&domain_, true) == 0);
+  kw_stream_init(&stream, &kOps, &domain_, &counters);
   stream.pd = &kPd;
   stream.access = config.access;
   const kw_stream_params p = {
@@ -166,19 +172,24 @@ Owner::Owner(const Config& config, shim::Tcp& tcp) : config_(config) {
       .rx_markers = config.rx_markers,
       .initiator = config.initiator,
       .large_fpdu = false,
-      .rtr = static_cast<kw_rtr>(config.rtr),
+      .rtr = static_cast<kw_rtr>(config.initiator ? config.rtr : 0),
+      .rtr_await = config.initiator || config.rtr == 0 ? 0 : 1U << config.rtr,
       .ird = config.ird,
       .ord = config.ord,
       .set = {.zcopy_min = config.zcopy ? 512U : 0U, .first_fpdu_timeout_ms = 200}};
   KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);
 }
 
-Owner::~Owner() { current = nullptr; }
+QueuePair::~QueuePair() {
+  kw_domain_exit(&domain_);
+  current = nullptr;
+}
 
-void Owner::checkLegal() const {
-  KW_CHECK(srcu_.readers == 0);
+void QueuePair::checkLegal() const {
+  KW_CHECK(domain_.srcu.readers == 0);
   KW_CHECK(!stream.rx.running);
-  KW_CHECK(stream.irq_len <= config_.ird && stream.orq_len <= std::max(config_.ord, 1U));
+  KW_CHECK(stream.irq_len <= std::max(config_.ird, 1U) &&
+           stream.orq_len <= std::max(config_.ord, 1U));
   const bool live = stream.state == KW_STREAM_OPEN || stream.state == KW_STREAM_CLOSING;
   KW_CHECK(live == !(failed || ended));
   KW_CHECK(live || stream.state == KW_STREAM_ERROR || stream.state == KW_STREAM_DEAD);
@@ -186,20 +197,22 @@ void Owner::checkLegal() const {
   if (live) KW_CHECK(stream.rx.staged < std::max(stream.rx.need, 1U));
 }
 
-shim::Bytes Owner::memory() {
+shim::Bytes QueuePair::memory() {
   shim::Bytes all;
+  all.reserve(8192);
   arena().each([&](u8, const u8* p, u32 n) { all.insert(all.end(), p, p + n); });
   return all;
 }
 
-void Owner::checkUntouched() const {
-  arena().each([](u8 r, const u8* p, u32 n) {
-    if (!writable(r)) KW_CHECK(shim::Bytes(p, p + n) == shim::Bytes(n, initial(r)));
+void QueuePair::checkUntouched() const {
+  arena().each([this](u8 r, const u8* p, u32 n) {
+    if (!writable(r, config_.access))
+      KW_CHECK(std::all_of(p, p + n, [r](u8 b) { return b == initial(r); }));
   });
   if (failed) KW_CHECK(at_failure_ == memory());
 }
 
-bool Owner::nextWqe(kw_wqe* w) {
+bool QueuePair::nextWqe(kw_wqe* w) {
   KW_CHECK(!failed && !ended);
   const unsigned i = next_wqe_;
   const unsigned total = config_.reads + (config_.sends ? 2 : 0);
@@ -223,24 +236,24 @@ bool Owner::nextWqe(kw_wqe* w) {
   return true;
 }
 
-void Owner::wqeDone(u32 index, u16 status) {
+void QueuePair::wqeDone(u32 index, u16 status) {
   KW_CHECK(!ended && index < next_wqe_ && !wqe_done_[index]);
-  KW_CHECK(!lent_.contains(index) || status != IB_WC_SUCCESS);
+  KW_CHECK(!zcopy_.contains(index) || status != IB_WC_SUCCESS);
   wqe_done_[index] = true;
   events.push_back({What::kDone, index, status});
 }
 
-void Owner::wqeLent(u32 index) {
+void QueuePair::zcopyStart(u32 index) {
   KW_CHECK(!failed && !ended && config_.zcopy && !wqe_done_[index]);
-  KW_CHECK(lent_.insert(index).second);
+  KW_CHECK(zcopy_.insert(index).second);
 }
 
-void Owner::wqeBack(u32 index, bool good) {
-  KW_CHECK(!ended && lent_.erase(index) == 1 && !(good && failed));
+void QueuePair::zcopyDone(u32 index, bool good) {
+  KW_CHECK(!ended && zcopy_.erase(index) == 1 && !(good && failed));
   if (good) wqeDone(index, IB_WC_SUCCESS);
 }
 
-int Owner::nextRecv(kw_recv* r) {
+int QueuePair::nextRecv(kw_recv* r) {
   KW_CHECK(!failed && !ended && !recv_taken_);
   if (next_recv_ == config_.recvs) return 0;
   *r = receive(next_recv_++, recv_sge_.data());
@@ -248,21 +261,21 @@ int Owner::nextRecv(kw_recv* r) {
   return 1;
 }
 
-void Owner::recvDone(const kw_recv* r, u16 status, u32 len, u64 flags) {
+void QueuePair::recvDone(const kw_recv* r, u16 status, u32 len, u64 flags) {
   KW_CHECK(!failed && !ended && recv_taken_ && len <= r->len);
   KW_CHECK(r->index + 1 == next_recv_);
   recv_taken_ = false;
   events.push_back({What::kReceived, r->wr_id, status | u64{len} << 32, flags});
 }
 
-kw_mem* Owner::mem(u32 stag) {
-  KW_CHECK(srcu_.readers > 0);
+kw_mem* QueuePair::mem(u32 stag) {
+  KW_CHECK(domain_.srcu.readers > 0);
   const auto it = std::find_if(mems_.begin(), mems_.end(),
                                [&](const kw_mem& m) { return m.stag == stag && m.valid; });
   return it != mems_.end() ? &*it : nullptr;
 }
 
-int Owner::invalidate(u32 stag, bool remote) {
+int QueuePair::invalidate(u32 stag, bool remote) {
   kw_mem* m = mem(stag);
   if (!remote) {
     events.push_back({What::kReadInvalidated, stag});
@@ -283,7 +296,7 @@ int Owner::invalidate(u32 stag, bool remote) {
   return rv;
 }
 
-void Owner::fail(kw_fail why) {
+void QueuePair::fail(kw_fail why) {
   KW_CHECK(!failed && !ended);
   failed = true;
   recv_taken_ = false;
@@ -291,7 +304,7 @@ void Owner::fail(kw_fail why) {
   at_failure_ = memory();
 }
 
-void Owner::end() {
+void QueuePair::end() {
   KW_CHECK(!ended);
   ended = true;
   events.push_back({What::kEnded, static_cast<u64>(static_cast<s64>(stream.status))});

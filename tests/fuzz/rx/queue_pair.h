@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-// The queue pair above the stream: registered memory, posted work, and what became of it.
+// The queue pair above the stream: registered memory, posted work, and its results.
 #pragma once
 
 #include <array>
@@ -53,13 +53,13 @@ struct Event {
   auto operator<=>(const Event&) const = default;
 };
 
-// One stream, started on `tcp`, with everything that it asks of its owner.
-class Owner {
+// One stream, started on `tcp`, with its struct kw_stream_ops.
+class QueuePair {
  public:
-  Owner(const Config& config, shim::Tcp& tcp);
-  ~Owner();
-  Owner(const Owner&) = delete;
-  Owner& operator=(const Owner&) = delete;
+  QueuePair(const Config& config, shim::Tcp& tcp);
+  ~QueuePair();
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
   kw_stream stream{};
   kw_counters counters{};
@@ -67,19 +67,19 @@ class Owner {
   bool failed = false;
   bool ended = false;
 
-  // What must hold whenever the stream is not in the middle of something.
+  // The invariants while the stream is not in the middle of something.
   void checkLegal() const;
   // Every region's bytes.
   static shim::Bytes memory();
-  // Nothing was written that the peer has no right to write.
+  // Nothing was written to which the peer has no right.
   void checkUntouched() const;
   u64 count(kw_counter c) const { return counters.v[c]; }
 
   // struct kw_stream_ops
   bool nextWqe(kw_wqe* w);
   void wqeDone(u32 index, u16 status);
-  void wqeLent(u32 index);
-  void wqeBack(u32 index, bool good);
+  void zcopyStart(u32 index);
+  void zcopyDone(u32 index, bool good);
   int nextRecv(kw_recv* r);
   void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
   kw_mem* mem(u32 stag);
@@ -87,18 +87,18 @@ class Owner {
   void fail(kw_fail why);
   void end();
 
-  static Owner& of(kw_stream* s);
+  static QueuePair& of(kw_stream* s);
 
  private:
   const Config& config_;
-  srcu_struct srcu_{};
+  kw_domain domain_{};
   std::array<kw_mem, kRegions> mems_{};
   unsigned next_wqe_ = 0;
   unsigned next_recv_ = 0;
   bool recv_taken_ = false;
   std::array<kiwarp_sge, 4> recv_sge_{};
   std::vector<bool> wqe_done_;
-  std::set<u32> lent_;
+  std::set<u32> zcopy_;
   shim::Bytes at_failure_;
 };
 
