@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Acknowledgements: which messages may wait for the answer with theirs, and
- * that they wait for no more than that.
+ * Acknowledgments: which messages are acknowledged with their answer, and that
+ * the acknowledgment waits for no more than that.
  */
 #include <net/tcp.h>
 #include <rdma/ib_verbs.h>
@@ -77,7 +77,7 @@ static u32 kt_waited(struct kt_link *l, u32 len)
 	return waited;
 }
 
-/* A tick may end just then. */
+/* A tick may end within the test. */
 static void kt_test_short(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, KT_MSS, 0);
@@ -102,7 +102,7 @@ static void kt_test_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kt_waited(l, 4096), 0);
 }
 
-/* Without an answer it does not wait for long, and not a second time. */
+/* Without an answer the acknowledgment waits not for long, and only once. */
 static void kt_test_unanswered(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, KT_MSS, 0);
@@ -113,7 +113,7 @@ static void kt_test_unanswered(struct kunit *test)
 	begun = jiffies;
 	kt_arrives(l, 4096);
 	KUNIT_EXPECT_TRUE(test, kt_until(kt_acknowledged(l)));
-	/* Less than what TCP waits, even where others are in the way. */
+	/* Less than TCP's delay, even on a busy machine. */
 	KUNIT_EXPECT_LT(test, jiffies - begun, TCP_DELACK_MIN);
 	for (i = 0; i < 3; i++) {
 		kt_arrives(l, 4096);

@@ -54,13 +54,13 @@ static void kt_regions(struct kt_link *l)
 	}
 }
 
-/* Where a byte of a region is. */
+/* The address of a byte of a region. */
 u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off)
 {
 	return l->bytes[r] + (off < 1001 ? 1 : 2) * KT_GUARD + off;
 }
 
-/* Whether all of a region but the bytes from @from to @to is as it was. */
+/* Whether all of a region but the bytes from @from to @to is unchanged. */
 bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to)
 {
 	u8 *first = from < to ? kt_at(l, r, from) : NULL;
@@ -110,12 +110,12 @@ static void kt_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 	WRITE_ONCE(l->nr_wdone, l->nr_wdone + 1);
 }
 
-static void kt_op_wqe_lent(struct kw_stream *s, u32 index)
+static void kt_op_wqe_zc_start(struct kw_stream *s, u32 index)
 {
 	kt_of(s)->nr_zc_started++;
 }
 
-static void kt_op_wqe_back(struct kw_stream *s, u32 index, bool good)
+static void kt_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 {
 	struct kt_link *l = kt_of(s);
 
@@ -188,6 +188,16 @@ static int kt_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
 
 static void kt_op_notify(struct kw_stream *s)
 {
+	struct kt_link *l = kt_of(s);
+	u32 fpdus = kw_counter_read(l->counters, KW_CNT_RX_FPDUS);
+	u32 bytes = kw_counter_read(l->counters, KW_CNT_RX_OCTETS);
+
+	l->wdone_most = max(l->wdone_most, l->nr_wdone - l->wdone_before);
+	l->wdone_before = l->nr_wdone;
+	l->fpdus_most = max(l->fpdus_most, fpdus - l->fpdus_before);
+	l->fpdus_before = fpdus;
+	l->rx_most = max(l->rx_most, bytes - l->rx_before);
+	l->rx_before = bytes;
 }
 
 static int kt_op_started(struct kw_stream *s)
@@ -208,6 +218,13 @@ static void kt_op_failed(struct kw_stream *s, enum kw_fail why)
 	WRITE_ONCE(l->failed, true);
 }
 
+/* As of a device that goes away. */
+static int kt_op_linger(struct kw_stream *s, struct socket *sock,
+			unsigned long limit)
+{
+	return -ENODEV;
+}
+
 static void kt_op_ended(struct kw_stream *s)
 {
 	cancel_delayed_work(&s->end_work);
@@ -217,8 +234,8 @@ static void kt_op_ended(struct kw_stream *s)
 static const struct kw_stream_ops kt_ops = {
 	.next_wqe = kt_op_next_wqe,
 	.wqe_done = kt_op_wqe_done,
-	.wqe_zc_start = kt_op_wqe_lent,
-	.wqe_zc_done = kt_op_wqe_back,
+	.wqe_zc_start = kt_op_wqe_zc_start,
+	.wqe_zc_done = kt_op_wqe_zc_done,
 	.retire = kt_op_retire,
 	.local_op = kt_op_local_op,
 	.next_recv = kt_op_next_recv,
@@ -229,10 +246,11 @@ static const struct kw_stream_ops kt_ops = {
 	.started = kt_op_started,
 	.closing = kt_op_closing,
 	.failed = kt_op_failed,
+	.linger = kt_op_linger,
 	.ended = kt_op_ended,
 };
 
-/* A connection over lo: @l->peer, and what is returned for the stream. */
+/* A connection over lo: returns the stream's socket; @l->peer is the other. */
 static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
 {
 	struct sockaddr_in addr = {
@@ -270,12 +288,54 @@ static struct socket *kt_connect(struct kt_link *l, int mss, int rcvbuf)
 }
 
 /**
- * kt_link_new() - start a stream
+ * kt_link_connect() - connect the two ends of a link
  * @test: the test, whose end the link does not outlive; its suite's exit
  *	function is kt_link_exit()
- * @p: what start-up settled
- * @mss: that both ends announce; 0 for the interface's
+ * @mss: MSS that both ends announce; 0 for the interface's
  * @rcvbuf: bytes of the stream's receive buffer; 0 for the default
+ *
+ * Return: the link, for kt_link_start().
+ */
+struct kt_link *kt_link_connect(struct kunit *test, int mss, int rcvbuf)
+{
+	struct kt_link *l = kunit_kzalloc(test, sizeof(*l), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, l);
+	l->test = test;
+	l->lookups = U32_MAX;
+	init_completion(&l->ended);
+	KUNIT_ASSERT_EQ(test, 0, kw_domain_init(&l->domain, true));
+	test->priv = l;
+	l->counters = alloc_percpu(struct kw_counters);
+	KUNIT_ASSERT_NOT_NULL(test, l->counters);
+	kt_regions(l);
+	l->early = kt_connect(l, mss, rcvbuf);
+	return l;
+}
+
+/**
+ * kt_link_start() - start a link's stream
+ * @l: the link
+ * @p: what start-up negotiated
+ */
+void kt_link_start(struct kt_link *l, const struct kw_stream_params *p)
+{
+	struct socket *sock = l->early;
+
+	kw_stream_init(&l->s, &kt_ops, &l->domain, l->counters);
+	l->s.pd = l;
+	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+	KUNIT_ASSERT_EQ(l->test, 0, kw_stream_start(&l->s, sock, p));
+	l->early = NULL;
+	l->started = true;
+}
+
+/**
+ * kt_link_new() - connect a link, and start its stream
+ * @test: as of kt_link_connect()
+ * @p: what start-up negotiated
+ * @mss: as of kt_link_connect()
+ * @rcvbuf: likewise
  *
  * Return: the link.
  */
@@ -283,30 +343,15 @@ struct kt_link *kt_link_new(struct kunit *test,
 			    const struct kw_stream_params *p, int mss,
 			    int rcvbuf)
 {
-	struct kt_link *l = kunit_kzalloc(test, sizeof(*l), GFP_KERNEL);
-	struct socket *sock;
+	struct kt_link *l = kt_link_connect(test, mss, rcvbuf);
 
-	KUNIT_ASSERT_NOT_NULL(test, l);
-	l->test = test;
-	l->lookups = U32_MAX;
-	init_completion(&l->ended);
-	KUNIT_ASSERT_EQ(test, 0, init_srcu_struct(&l->srcu));
-	test->priv = l;
-	l->counters = alloc_percpu(struct kw_counters);
-	KUNIT_ASSERT_NOT_NULL(test, l->counters);
-	kt_regions(l);
-	sock = kt_connect(l, mss, rcvbuf);
-	kw_stream_init(&l->s, &kt_ops, &l->srcu, l->counters);
-	l->s.pd = l;
-	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
-	KUNIT_ASSERT_EQ(test, 0, kw_stream_start(&l->s, sock, p));
-	l->started = true;
+	kt_link_start(l, p);
 	return l;
 }
 
 /**
- * kt_link_end() - give up all that a link has, the stream first
- * @l: the link, however far it got
+ * kt_link_end() - free all that a link has, the stream first
+ * @l: the link, in any state
  */
 void kt_link_end(struct kt_link *l)
 {
@@ -318,16 +363,18 @@ void kt_link_end(struct kt_link *l)
 		KUNIT_EXPECT_NE(l->test, 0UL,
 				wait_for_completion_timeout(&l->ended,
 							    KT_TIMEOUT));
+	if (l->early)
+		sock_release(l->early);
 	if (l->peer)
 		sock_release(l->peer);
 	for (r = 0; r < KT_NR_REGIONS; r++)
 		kvfree(l->bytes[r]);
-	cleanup_srcu_struct(&l->srcu);
+	kw_domain_exit(&l->domain);
 	free_percpu(l->counters);
 }
 
 /**
- * kt_link_init() - what runs before each test that makes a link
+ * kt_link_init() - set up before each test that makes a link
  * @test: the test
  *
  * Return: 0 or -errno.
@@ -338,7 +385,7 @@ int kt_link_init(struct kunit *test)
 }
 
 /**
- * kt_link_exit() - what runs after it: the link, if any, is given up
+ * kt_link_exit() - clean up after each test: free the link, if any
  * @test: the test
  */
 void kt_link_exit(struct kunit *test)
@@ -393,8 +440,8 @@ int kt_peer_read(struct kt_link *l, u8 *p, size_t n)
 }
 
 /*
- * Bytes of an FPDU that began at @start of the stream. Markers among them are
- * taken out, if they point to where they have to.
+ * Read bytes of an FPDU that began at @start of the stream. Markers among them
+ * are removed, if they point to where they have to.
  */
 static int kt_peer_take(struct kt_link *l, u32 *start, u8 *p, u32 n, u32 *crc)
 {
@@ -472,7 +519,7 @@ struct kt_bytes kt_bytes_new(struct kunit *test, size_t size)
 	return o;
 }
 
-/* Bytes, and a marker wherever one is due, under the CRC. */
+/* Append bytes, and a marker wherever one is due, to the stream and the CRC. */
 static void kt_put(struct kt_bytes *o, const u8 *p, u32 len, u32 start,
 		   u32 *crc)
 {
@@ -494,7 +541,7 @@ static void kt_put(struct kt_bytes *o, const u8 *p, u32 len, u32 start,
 	}
 }
 
-/* Append a right FPDU. */
+/* Append a valid FPDU. */
 void kt_fpdu(struct kt_bytes *o, const u8 *hdr, u32 hdr_len, const u8 *body,
 	     u32 len)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * A stream on a real TCP connection over the loopback interface, for tests:
- * an owner that is not a queue pair but a few tables, and a far end that the
- * test writes bytes to and reads bytes from.
+ * A stream on a real TCP connection over the loopback interface, for tests. A
+ * few tables take the place of the queue pair. The test writes bytes to the far
+ * end, and reads bytes from it.
  */
 #ifndef KT_LINK_H
 #define KT_LINK_H
@@ -14,6 +14,7 @@
 #include "stream/ops.h"
 
 #define KT_MAX		64
+#define KT_MAX_WQE	1024
 
 /* Registered memory: each region has two extents and stands between guards. */
 enum kt_region {
@@ -48,12 +49,12 @@ struct kt_wqe_done {
  * @s: the stream
  * @peer: the far end's socket
  * @peer_off: bytes that it has read as FPDUs, markers included
- * @srcu: the domain that protects @mem
+ * @domain: the stream's, which protects @mem
  * @counters: the stream's
- * @ended: the stream's owner was told the end
+ * @ended: kw_stream_ops.ended was called
  * @started: the stream runs, or ran
- * @failed: the owner was told of a failure, for the reason @why
- * @closing: the owner was told that the end has begun
+ * @failed: kw_stream_ops.failed was called, with the reason @why
+ * @closing: kw_stream_ops.closing was called
  * @why: see @failed
  * @mem: the regions
  * @ext: their extents
@@ -69,16 +70,23 @@ struct kt_wqe_done {
  * @nr_done: see @done
  * @wdone: results of send queue entries, @nr_wdone of them
  * @nr_wdone: see @wdone
- * @lookups: of regions, that will find them; ever so many at first
- * @nr_zc_started: entries lent to TCP
- * @nr_zc_done: of which it has let go
+ * @wdone_before: @nr_wdone at the end of the last pass
+ * @wdone_most: most results in one pass
+ * @fpdus_before: FPDUs received at the end of the last pass
+ * @fpdus_most: most in one pass
+ * @rx_before: bytes received, likewise
+ * @rx_most: most of them in one pass
+ * @early: the stream's socket, before it is started
+ * @lookups: of regions, that will find them; unlimited at first
+ * @nr_zc_started: entries in flight by zero copy, or completed
+ * @nr_zc_done: of which TCP has released the buffers
  */
 struct kt_link {
 	struct kunit *test;
 	struct kw_stream s;
 	struct socket *peer;
 	u32 peer_off;
-	struct srcu_struct srcu;
+	struct kw_domain domain;
 	struct kw_counters __percpu *counters;
 	struct completion ended;
 	bool started;
@@ -93,12 +101,16 @@ struct kt_link {
 	struct kw_recv recv[KT_MAX];
 	struct kiwarp_sge recv_sge[KT_MAX];
 	u32 nr_recv, next_recv;
-	struct kw_wqe wqe[KT_MAX];
+	struct kw_wqe wqe[KT_MAX_WQE];
 	u32 nr_wqe, next_wqe;
 	struct kt_recv_done done[KT_MAX];
 	u32 nr_done;
-	struct kt_wqe_done wdone[KT_MAX];
+	struct kt_wqe_done wdone[KT_MAX_WQE];
 	u32 nr_wdone;
+	u32 wdone_before, wdone_most;
+	u32 fpdus_before, fpdus_most;
+	u32 rx_before, rx_most;
+	struct socket *early;
 	u32 lookups;
 	u32 nr_zc_started, nr_zc_done;
 };
@@ -106,6 +118,8 @@ struct kt_link {
 struct kt_link *kt_link_new(struct kunit *test,
 			    const struct kw_stream_params *p, int mss,
 			    int rcvbuf);
+struct kt_link *kt_link_connect(struct kunit *test, int mss, int rcvbuf);
+void kt_link_start(struct kt_link *l, const struct kw_stream_params *p);
 void kt_link_end(struct kt_link *l);
 int kt_link_init(struct kunit *test);
 void kt_link_exit(struct kunit *test);
@@ -116,7 +130,7 @@ int kt_peer_read(struct kt_link *l, u8 *p, size_t n);
 bool kt_untouched(struct kt_link *l, enum kt_region r, u32 from, u32 to);
 u8 *kt_at(struct kt_link *l, enum kt_region r, u32 off);
 
-/* Wait for what another context does; false after a generous time. */
+/* Wait for another context to reach a state; false after a generous time. */
 #define kt_until(cond)							\
 ({									\
 	unsigned long kt_end = jiffies + 10 * HZ;			\
@@ -179,5 +193,6 @@ extern struct kunit_suite kt_segment_suite;
 extern struct kunit_suite kt_msn_suite;
 extern struct kunit_suite kt_zcopy_suite;
 extern struct kunit_suite kt_ack_suite;
+extern struct kunit_suite kt_budget_suite;
 
 #endif /* KT_LINK_H */

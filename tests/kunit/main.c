@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The suites run when this module is loaded.
+ * Loading this module runs the suites.
  */
 #include <linux/module.h>
 
@@ -8,7 +8,7 @@
 
 kunit_test_suites(&kt_wire_suite, &kt_stag_suite, &kt_segment_suite,
 		  &kt_receive_suite, &kt_msn_suite, &kt_zcopy_suite,
-		  &kt_ack_suite);
+		  &kt_ack_suite, &kt_budget_suite);
 
 MODULE_DESCRIPTION("KUnit suites of Kiwarp");
 MODULE_LICENSE("Dual BSD/GPL");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Message sequence numbers across their wrap: 0xffffffff is followed by 0, and
- * not by 1, with which they began (RFC 5041 section 4.3). A stream's counters
- * are put shortly before it, as 2^32 messages would have done.
+ * not by 1, the first one (RFC 5041 section 4.3). A stream's counters are set
+ * shortly before the wrap, as 2^32 messages would leave them.
  */
 #include <net/tcp.h>
 #include <rdma/ib_verbs.h>
@@ -32,7 +32,7 @@ static struct kt_link *kt_msn_link(struct kunit *test)
 	return l;
 }
 
-/* What comes is a Terminate with this code, about a segment with this MSN. */
+/* The far end gets this Terminate, about a segment with this MSN. */
 static void kt_msn_refused(struct kt_link *l, u16 code, u32 msn)
 {
 	struct kunit *test = l->test;
@@ -78,8 +78,8 @@ static void kt_test_sends_in(struct kunit *test)
 }
 
 /**
- * struct kt_wrong_msn - a number that does not come next
- * @before: right messages ahead of it
+ * struct kt_wrong_msn - an MSN that is not the next one
+ * @before: valid messages ahead of it
  * @msn: its MSN
  */
 struct kt_wrong_msn {
@@ -197,7 +197,7 @@ static void kt_test_sends_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, KT_MESSAGES);
 }
 
-/* All Reads that may be outstanding, requested from the far end. */
+/* Read Requests from the far end, as many as may be outstanding. */
 static void kt_reads_out(struct kt_link *l)
 {
 	const struct kw_wqe w = {
@@ -237,7 +237,7 @@ static void kt_peer_terminates(struct kt_link *l, u8 op, u32 msn)
 /**
  * struct kt_blame - a Terminate about a Read Request
  * @msn: that it names
- * @index: the work request that is to blame, -1 for none
+ * @index: the work request that is to fail, -1 for none
  */
 struct kt_blame {
 	u32 msn;
@@ -277,7 +277,7 @@ static void kt_test_terminated_read(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->wdone[1].status, IB_WC_REM_INV_REQ_ERR);
 }
 
-/* Of Sends only the one that is being sent can still be told from others. */
+/* Of Sends only the one that is being sent can still be identified. */
 static void kt_terminated_send(struct kunit *test, u32 msn, bool blamed)
 {
 	struct kt_link *l = kt_msn_link(test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The receive state machine, on a real connection: bytes that come in any
- * pieces, messages that come in any order, and what is done about wrong ones.
+ * pieces, messages that come in any order, and the reaction to invalid ones.
  */
 #include <linux/random.h>
 #include <net/tcp.h>
@@ -22,7 +22,7 @@ static const struct kw_stream_params kt_initiator = {
 	.ord = 4,
 };
 
-/* A stream of every kind of message, and what must be where afterwards. */
+/* A stream of every kind of message, and the memory expected afterwards. */
 struct kt_dialogue {
 	struct kt_bytes o;
 	u8 *data;
@@ -226,8 +226,8 @@ static u64 kt_counted(struct kt_link *l, enum kw_counter c)
 }
 
 /*
- * A region that goes away between two segments of a Read Response: what is left
- * of the request is quoted (RFC 5040 section 4.8).
+ * A region is deregistered between two segments of a Read Response: the
+ * Terminate quotes what is left of the request (RFC 5040 section 4.8).
  */
 static void kt_test_read_source_goes(struct kunit *test)
 {
@@ -289,7 +289,7 @@ static void kt_test_read_response(struct kunit *test)
 	};
 	struct kw_read_req req;
 	struct kt_segment seg;
-	static u8 data[1500];	/* much for a stack */
+	static u8 data[1500];	/* too large for the stack */
 
 	kt_pattern(data, sizeof(data), 77);
 	kt_post(l, &read);
@@ -327,18 +327,18 @@ static void kt_test_invalidate(struct kunit *test)
 }
 
 /**
- * struct kt_fault - an FPDU that is wrong, and the answer
+ * struct kt_fault - an invalid FPDU, and the answer
  * @name: of the case
- * @code: what the Terminate says
+ * @code: of the Terminate
  * @op: opcode of the FPDU
  * @msn: its MSN
  * @mo: its MO
  * @stag: its STag
- * @off: where in the region that @stag names
+ * @off: offset in the region that @stag names
  * @len: bytes of payload
  * @flip: byte of the FPDU that is changed after the CRC was computed, or 0
  * @set: byte of the FPDU that is changed before, or 0
- * @to: what it becomes
+ * @to: its new value
  */
 struct kt_fault {
 	const char *name;
@@ -430,8 +430,8 @@ static void kt_fault_fpdu(struct kt_bytes *o, const struct kt_fault *f,
 }
 
 /*
- * Behind the wrong FPDU comes a right Write: the answer is one Terminate with
- * the headers at fault, then the end, and nothing is placed any more.
+ * A valid Write follows the invalid FPDU. The answer is one Terminate with the
+ * headers at fault, then the end, and nothing more is placed.
  */
 static void kt_test_fault(struct kunit *test)
 {
@@ -444,10 +444,10 @@ static void kt_test_fault(struct kunit *test)
 	size_t at;
 	u8 byte;
 
-	/* A Read Request of nothing would be a right one. */
+	/* A Read Request without bytes would be valid. */
 	body[15] = 1;
 	kt_post_recv(l, 1, 64, 16);
-	/* For want of a buffer, the one there is has to be used first. */
+	/* For the error "no buffer" the one there is has to be used first. */
 	if (f->code == KW_TERM_DDP_UNTAGGED_NO_BUFFER)
 		kt_send(&o, KW_RDMAP_SEND, 1, 0, true, body, 4);
 	at = o.len;
@@ -532,10 +532,10 @@ static void kt_test_close_from_this_side(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_initiator, 0, 0);
 	u8 byte;
-	int idx = srcu_read_lock(&l->srcu);
+	int idx = srcu_read_lock(&l->domain.srcu);
 
 	kw_stream_close(&l->s);
-	srcu_read_unlock(&l->srcu, idx);
+	srcu_read_unlock(&l->domain.srcu, idx);
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
 	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
@@ -551,7 +551,7 @@ static void kt_test_rtr_send(struct kunit *test)
 	struct kt_bytes o = kt_bytes_new(test, 4096);
 	struct kt_link *l;
 
-	p.rtr = KW_RTR_SEND;
+	p.rtr_await = BIT(KW_RTR_SEND);
 	l = kt_link_new(test, &p, 0, 0);
 	kt_post_recv(l, 1, 0, 4);
 	kt_send(&o, KW_RDMAP_SEND, 1, 0, true, NULL, 0);

@@ -36,7 +36,7 @@ static const struct kt_sizes kt_all_sizes[] = {
 	{ 536, 5000, false, true }, { 1448, 1425, false, true },
 	{ 1448, 100001, false, true }, { 8948, 200003, false, true },
 	{ 0, 65000, false, true }, { 0, 250000, false, true },
-	/* Both wanted: the peer's markers prevail. */
+	/* Both are asked for: the peer's markers prevail. */
 	{ 1448, 100000, true, true },
 };
 
@@ -86,8 +86,8 @@ static void kt_expect_message(struct kt_link *l, u8 op, u32 len, u32 msn)
 }
 
 /*
- * A list of @nr entries, the first ones short, and one of four empty. The others
- * are of two regions by turns.
+ * A list of @nr entries: the first ones short, one of four empty, the others of
+ * two regions alternately.
  */
 static void kt_scatter(struct kw_wqe *w, u32 len, u32 nr, enum kt_region other)
 {
@@ -129,7 +129,7 @@ static void kt_test_message(struct kunit *test)
 	p.tx_markers = size->markers;
 	p.set.zcopy_min = size->zcopy ? 512 : 0;
 	l = kt_link_new(test, &p, size->mss, 0);
-	/* All are there before the first is sent, so that they share segments. */
+	/* Posted before the first is sent, so that they share segments. */
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		w.opcode = ops[i][0];
 		kt_scatter(&w, size->len, entries[i], KT_LOCAL);
@@ -174,8 +174,8 @@ static void kt_test_local_fault(struct kunit *test)
 }
 
 /*
- * A region that is gone by the time its turn comes: what precedes it in the
- * list is sent, as far as it fills FPDUs, and nothing in its place.
+ * A region that is gone when its entry is reached: what precedes it in the list
+ * is sent, as far as it fills FPDUs, and nothing in its place.
  */
 static void kt_test_revoked(struct kunit *test)
 {
@@ -216,7 +216,7 @@ static void kt_test_revoked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->wdone[0].status, IB_WC_LOC_PROT_ERR);
 }
 
-/* No more Reads are outstanding than were agreed on. */
+/* No more Reads are outstanding than were negotiated. */
 static void kt_test_read_depth(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);

@@ -3,6 +3,8 @@
  * The STag table and memory regions: verbs/mr.c and stream/mem.c.
  */
 #include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/kthread.h>
 #include <linux/mman.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -15,7 +17,7 @@
 			 IB_ACCESS_REMOTE_READ)
 #define KT_PAGES	8
 
-/* A device that is known to nobody, and what belongs to it. */
+/* A device that is not registered, and its objects. */
 struct kt_device {
 	struct kw_device dev;
 	struct kw_pd pd;
@@ -29,11 +31,13 @@ static int kt_stag_init(struct kunit *test)
 	struct kt_device *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 	int i;
 
-	if (!d || init_srcu_struct(&d->dev.mem_srcu))
+	if (!d || kw_domain_init(&d->dev.domain, false))
 		return -ENOMEM;
 	xa_init(&d->dev.mems);
 	d->pd.ib.device = &d->dev.ib;
 	d->other_pd.ib.device = &d->dev.ib;
+	d->pd.domain = &d->dev.domain;
+	d->other_pd.domain = &d->dev.domain;
 	for (i = 0; i < KT_PAGES; i++) {
 		d->page[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		if (!d->page[i])
@@ -50,13 +54,13 @@ static void kt_stag_exit(struct kunit *test)
 
 	if (!d)
 		return;
-	/* Every region has been given back. */
+	/* Every region has been freed. */
 	KUNIT_EXPECT_TRUE(test, xa_empty(&d->dev.mems));
 	KUNIT_EXPECT_EQ(test, atomic_read(&d->dev.nr_mr), 0);
 	for (i = 0; i < KT_PAGES; i++)
 		__free_page(d->page[i]);
 	xa_destroy(&d->dev.mems);
-	cleanup_srcu_struct(&d->dev.mem_srcu);
+	kw_domain_exit(&d->dev.domain);
 }
 
 static struct ib_mr *kt_alloc(struct kunit *test, u32 pages)
@@ -65,7 +69,7 @@ static struct ib_mr *kt_alloc(struct kunit *test, u32 pages)
 	struct ib_mr *mr = kw_alloc_mr(&d->pd.ib, IB_MR_TYPE_MEM_REG, pages);
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
-	/* What the RDMA core fills in. */
+	/* Set by the RDMA core on a real device. */
 	mr->device = &d->dev.ib;
 	mr->pd = &d->pd.ib;
 	return mr;
@@ -105,10 +109,10 @@ static struct ib_mr *kt_registered(struct kunit *test, u32 access)
 
 static struct kw_mem *kt_lookup(struct kt_device *d, u32 stag)
 {
-	int idx = srcu_read_lock(&d->dev.mem_srcu);
-	struct kw_mem *mem = kw_mem_lookup(&d->dev, stag);
+	int idx = srcu_read_lock(&d->dev.domain.srcu);
+	struct kw_mem *mem = kw_mem_lookup(&d->dev, &d->pd, stag);
 
-	srcu_read_unlock(&d->dev.mem_srcu, idx);
+	srcu_read_unlock(&d->dev.domain.srcu, idx);
 	return mem;
 }
 
@@ -128,7 +132,7 @@ static void kt_test_stags_differ(struct kunit *test)
 					mr[k]->rkey >> 8);
 		all_or |= mr[i]->rkey;
 		all_and &= mr[i]->rkey;
-		/* Allocated is not registered: the peer can not use it. */
+		/* Allocated is not registered: the peer cannot use it. */
 		KUNIT_EXPECT_NULL(test, kt_lookup(d, mr[i]->rkey));
 	}
 	/* In 64 random numbers every bit is once 0 and once 1 (all but 2^-58). */
@@ -143,9 +147,17 @@ static void kt_test_lookup(struct kunit *test)
 	struct kt_device *d = test->priv;
 	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
 	u32 stag = mr->rkey;
+	struct kw_mem *others;
 	u32 bit;
 
 	KUNIT_EXPECT_PTR_EQ(test, kt_lookup(d, stag), &to_kw_mr(mr)->mem);
+	/* Another domain finds that there is one, but no memory. */
+	others = kw_mem_lookup(&d->dev, &d->other_pd, stag);
+	KUNIT_ASSERT_NOT_NULL(test, others);
+	KUNIT_EXPECT_PTR_NE(test, others, &to_kw_mr(mr)->mem);
+	KUNIT_EXPECT_NULL(test, others->pd);
+	KUNIT_EXPECT_EQ(test, others->len, 0);
+	KUNIT_EXPECT_NULL(test, kw_mem_lookup(&d->dev, &d->other_pd, stag ^ 1));
 	for (bit = 1; bit; bit <<= 1)
 		KUNIT_EXPECT_NULL(test, kt_lookup(d, stag ^ bit));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, 0));
@@ -171,12 +183,12 @@ static void kt_test_fast_registration(struct kunit *test)
 			kw_mr_register(mr, &d->pd, key, IB_ACCESS_ON_DEMAND));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
 
-	/* The key byte is the consumer's to change. */
+	/* The key byte is the consumer's to choose. */
 	KUNIT_EXPECT_EQ(test, 0,
 			kw_mr_register(mr, &d->pd, key ^ 0x55, KT_RIGHTS));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, key));
 	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, key ^ 0x55));
-	/* Not twice, and not what is in force. */
+	/* Not twice, and not while the region is valid. */
 	KUNIT_EXPECT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0x9000));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
 			kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
@@ -200,7 +212,7 @@ static void kt_test_invalidate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EACCES,
 			kw_mem_invalidate(&d->dev, &d->other_pd, remote->rkey,
 					  true));
-	/* Nobody withdraws what is no fast registration. */
+	/* What is no fast registration cannot be invalidated. */
 	to_kw_mr(remote)->mem.fast = false;
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
 			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
@@ -208,7 +220,7 @@ static void kt_test_invalidate(struct kunit *test)
 			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, false));
 	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, remote->rkey));
 	to_kw_mr(remote)->mem.fast = true;
-	/* A peer can not withdraw what it has no right to. */
+	/* A peer cannot withdraw a region to which it has no right. */
 	KUNIT_EXPECT_EQ(test, -EPERM,
 			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, true));
 	KUNIT_EXPECT_EQ(test, 0,
@@ -234,6 +246,78 @@ static void kt_test_invalidate(struct kunit *test)
 }
 
 /* Each byte of a region is where the pages were mapped, run by run. */
+/* A task that takes a region away, by one call or another. */
+struct kt_taking {
+	struct kunit *test;
+	struct ib_mr *mr;
+	void (*take)(struct kt_taking *t);
+	struct completion begun;
+	struct completion done;
+	int ret;
+};
+
+static void kt_take_invalidate(struct kt_taking *t)
+{
+	struct kt_device *d = t->test->priv;
+
+	t->ret = kw_mem_invalidate(&d->dev, &d->pd, t->mr->rkey, false);
+}
+
+static void kt_take_register(struct kt_taking *t)
+{
+	struct kt_device *d = t->test->priv;
+
+	t->ret = kw_mr_register(t->mr, &d->pd, t->mr->rkey + 1, KT_RIGHTS);
+}
+
+static int kt_take(void *arg)
+{
+	struct kt_taking *t = arg;
+
+	complete(&t->begun);
+	t->take(t);
+	complete(&t->done);
+	return 0;
+}
+
+/* While someone copies, the call does not return. */
+static void kt_take_while_used(struct kunit *test, struct ib_mr *mr,
+			       void (*take)(struct kt_taking *t))
+{
+	struct kt_taking t = { .test = test, .mr = mr, .take = take };
+	struct kw_mem *mem = &to_kw_mr(mr)->mem;
+	struct task_struct *task;
+	unsigned long left;
+
+	init_completion(&t.begun);
+	init_completion(&t.done);
+	/* As kw_mem_get_fast() leaves it, but so that this test may sleep. */
+	atomic_inc(&mem->users);
+	task = kthread_run(kt_take, &t, "kt_take");
+	if (IS_ERR(task)) {
+		atomic_dec(&mem->users);
+		KUNIT_FAIL_AND_ABORT(test, "no task");
+	}
+	wait_for_completion(&t.begun);
+	left = wait_for_completion_timeout(&t.done, HZ / 5);
+	KUNIT_EXPECT_EQ(test, 0, left);
+	atomic_dec(&mem->users);
+	if (!left)
+		wait_for_completion(&t.done);
+	KUNIT_EXPECT_EQ(test, 0, t.ret);
+}
+
+/* RFC 5041 section 8.3.1: once it is invalid nothing of it changes any more. */
+static void kt_test_waits_for_users(struct kunit *test)
+{
+	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
+
+	kt_take_while_used(test, mr, kt_take_invalidate);
+	KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0));
+	kt_take_while_used(test, mr, kt_take_register);
+	KUNIT_EXPECT_EQ(test, kw_dereg_mr(mr, NULL), 0);
+}
+
 static void kt_test_extents(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
@@ -306,14 +390,14 @@ static void kt_test_refusals(struct kunit *test)
 					       0)));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
 			PTR_ERR(kw_reg_user_mr(pd, 0x1000, 2, U64_MAX, 0)));
-	/* As many as the device has, and not one more. */
+	/* As many as the device has, and no more. */
 	atomic_set(&d->dev.nr_mr, KW_MAX_MR);
 	KUNIT_EXPECT_EQ(test, -ENOMEM,
 			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1)));
 	atomic_set(&d->dev.nr_mr, 0);
 }
 
-/* A process's memory: what is placed is what the process sees. */
+/* A process's memory: what is placed is what the process reads. */
 static void kt_test_user_memory(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
@@ -353,6 +437,7 @@ static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_lookup),
 	KUNIT_CASE(kt_test_fast_registration),
 	KUNIT_CASE(kt_test_invalidate),
+	KUNIT_CASE(kt_test_waits_for_users),
 	KUNIT_CASE(kt_test_extents),
 	KUNIT_CASE(kt_test_covers),
 	KUNIT_CASE(kt_test_refusals),

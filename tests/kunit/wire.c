@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * wire/ as the kernel builds it: its CRC, which is not the one that the host's
- * unit tests see, and the specifications' vectors once more.
+ * wire/ as the kernel builds it: its CRC, which differs from the one of the
+ * host's unit tests, and the specifications' vectors once more.
  */
 #include <linux/slab.h>
 
@@ -44,7 +44,7 @@ static void kt_test_crc_vectors(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ~kw_crc_get(field), 0x46dd794e);
 }
 
-/* Short and long runs take different ways through the kernel. */
+/* Short and long runs take different paths in the kernel. */
 static void kt_test_crc_lengths(struct kunit *test)
 {
 	u8 *bytes = kunit_kmalloc(test, KT_CRC_BYTES + 8, GFP_KERNEL);
@@ -91,7 +91,7 @@ static void kt_test_fpdu_vectors(struct kunit *test)
 	struct kt_bytes o = kt_bytes_new(test, 1024);
 	u8 hdr[KW_DDP_UNTAGGED_LEN], body[24] = {};
 
-	/* They were made when neither DDP nor RDMAP had a version. */
+	/* They date from before DDP and RDMAP had a version. */
 	o.markers = true;
 	kw_ddp_put_untagged(hdr, true, KW_RDMAP_SEND, 0, 0, 1, 0);
 	hdr[0] = KW_DDP_CTRL_LAST;

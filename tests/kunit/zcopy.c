@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Sending without a copy: when a work request is done, and that every end of a
- * stream gets back what was lent to TCP. The far end reads when it is told to,
- * so that what is in flight stays so.
+ * Zero copy: when a work request completes, and that every end of a stream
+ * completes what is in flight. The far end reads only when a test reads, so
+ * that what is in flight stays so.
  */
 #include <net/tcp.h>
 #include <rdma/ib_verbs.h>
 
 #include "link.h"
 
-/* More than the far end takes before it is read from. */
+/* More than the far end's buffers hold while a test does not read. */
 #define KT_LONG		KT_REGION_LEN
 
 static const struct kw_stream_params kt_params = {
@@ -31,7 +31,7 @@ static void kt_post_send(struct kt_link *l, u32 off, u32 len)
 	kt_post(l, &w);
 }
 
-/* Bytes of one message, FPDU by FPDU, all as they are in the region. */
+/* Bytes of one message, FPDU by FPDU, all equal to the region's. */
 static void kt_expect_send(struct kt_link *l, u32 from, u32 len)
 {
 	struct kunit *test = l->test;
@@ -55,7 +55,7 @@ static s64 kt_not_copied(struct kt_link *l)
 	return kw_counter_read(l->counters, KW_CNT_TX_ZCOPY_OCTETS);
 }
 
-/* Done when the peer has acknowledged all of it, and not before. */
+/* It completes when the peer has acknowledged all of it, and not before. */
 static void kt_test_done_when_acked(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
@@ -76,7 +76,7 @@ static void kt_test_done_when_acked(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, l->failed);
 }
 
-/* What is shorter than the threshold is copied, and so is what is inline. */
+/* A message below the threshold is copied, and so is an inline one. */
 static void kt_test_threshold(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
@@ -111,7 +111,7 @@ static void kt_test_abort(struct kunit *test)
 
 /*
  * A graceful end with an abort right behind it, as kernel consumers do: nothing
- * that was posted is lost, and the stream does not end before TCP has let go.
+ * that was posted is lost, and the stream ends after TCP has released buffers.
  */
 static void kt_test_close_and_abort(struct kunit *test)
 {
@@ -130,7 +130,7 @@ static void kt_test_close_and_abort(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, l->failed);
 }
 
-/* In error the owner gets back what was lent, but as work that failed. */
+/* In error the work requests in flight complete, but as failed work. */
 static void kt_test_error(struct kunit *test)
 {
 	static const u8 nonsense[64] = { 0, 56 };
@@ -149,7 +149,7 @@ static void kt_test_error(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
 }
 
-/* Memory that is withdrawn half-way ends the stream; what was lent is kept. */
+/* Memory that is withdrawn half-way ends the stream; pages in flight stay. */
 static void kt_test_withdrawn(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
@@ -190,7 +190,7 @@ static struct kunit_case kt_zcopy_cases[] = {
 struct kunit_suite kt_zcopy_suite = {
 	.name = "kiwarp_zcopy",
 	.init = kt_link_init,
-	/* Unloading waits until TCP has let go of everything. */
+	/* Unloading waits until TCP has released everything. */
 	.exit = kt_link_exit,
 	.test_cases = kt_zcopy_cases,
 };

@@ -36,11 +36,11 @@ inline Bytes operator+(Bytes a, const Bytes& b) {
   return a;
 }
 
-// Fills the field behind each byte that a function writes, so that a write too far shows.
+// Fills the field behind each byte that a function writes, so that a write beyond it shows.
 inline constexpr u8 kGuard = 0xa5;
 
-// What a builder writes: build(buffer) returns how many bytes it wrote. Fails loudly (with
-// guard bytes in the result) if it wrote more, or left one of them alone.
+// The bytes that a builder writes: build(buffer) returns how many. The result has guard bytes, and
+// the test fails, if it wrote more, or left one of them unwritten.
 template <typename Build>
 Bytes built(size_t capacity, Build build) {
   constexpr size_t kSlack = 16;

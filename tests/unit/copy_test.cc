@@ -10,7 +10,7 @@
 namespace kiwarp::test {
 namespace {
 
-// Every length that its steps divide in another way, at every alignment, and not a byte more.
+// Every length that its steps divide differently, at every alignment, and not a byte more.
 TEST(Copy, AllLengthsAndAlignments) {
   Bytes src(700);
   std::iota(src.begin(), src.end(), u8{1});

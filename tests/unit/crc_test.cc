@@ -58,7 +58,7 @@ u32 bitwise(u32 crc, std::span<const u8> bytes) {
   return crc;
 }
 
-// Every length that the blocks of three streams divide in another way, at every alignment.
+// Every length that the blocks of three streams divide differently, at every alignment.
 TEST(Crc, AllLengthsAndAlignments) {
   Bytes data(9100);
   std::mt19937 random(5044);

@@ -106,15 +106,18 @@ kw_ddp_hdr header(bool tagged_model, u8 dv, u32 qn) {
   return h;
 }
 
-u16 checkHeader(bool tagged_model, u8 dv, u32 qn) {
+u16 checkHeader(bool tagged_model, u8 dv, u32 qn, u8 version = KW_DDP_VERSION) {
   const kw_ddp_hdr h = header(tagged_model, dv, qn);
-  return kw_ddp_check_header(&h);
+  return kw_ddp_check_header(&h, version);
 }
 
-TEST(DdpCheck, OnlyVersionOneIsValid) {
-  for (u8 dv = 0; dv < 4; dv++) {
-    EXPECT_EQ(checkHeader(true, dv, 0), dv == 1 ? 0 : KW_TERM_DDP_TAGGED_VERSION) << int{dv};
-    EXPECT_EQ(checkHeader(false, dv, 0), dv == 1 ? 0 : KW_TERM_DDP_UNTAGGED_VERSION) << int{dv};
+TEST(DdpCheck, OnlyTheConnectionsVersionIsValid) {
+  for (u8 v : {u8{0}, u8{1}}) {
+    for (u8 dv = 0; dv < 4; dv++) {
+      EXPECT_EQ(checkHeader(true, dv, 0, v), dv == v ? 0 : KW_TERM_DDP_TAGGED_VERSION) << int{dv};
+      EXPECT_EQ(checkHeader(false, dv, 0, v), dv == v ? 0 : KW_TERM_DDP_UNTAGGED_VERSION)
+          << int{dv};
+    }
   }
 }
 
@@ -276,7 +279,7 @@ TEST(DdpCheck, AShortMessageIsCheckedAlike) {
     u32 end = 0;
     for (u32 segment = 0; segment < 8; segment++) {
       kw_ddp_hdr h = header(false, 1, 0);
-      // In order half of the time, or few messages would ever be complete.
+      // In order half of the time: otherwise few messages would ever be complete.
       h.mo = upTo(1) ? end : upTo(15) ? upTo(room + 2) : ~0U - upTo(1);
       h.last = upTo(3) == 0;
       const u32 len = upTo(15) ? upTo(room / 4 + 1) : upTo(1) ? room - h.mo : ~0U;
@@ -295,7 +298,7 @@ TEST(DdpCheck, AShortMessageIsCheckedAlike) {
   EXPECT_GT(delivered, 1000U);
 }
 
-// Every second byte, then the others: more parts than would be kept of a long message.
+// Every second byte, then the others: more parts than are kept of a long message.
 TEST(DdpCheck, AShortMessageMayComeByteByByte) {
   u64 bytes = 0;
   kw_ddp_hdr h = header(false, 1, 0);

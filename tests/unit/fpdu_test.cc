@@ -19,7 +19,7 @@ Bytes marker(u32 fpduptr) {
 }
 
 // RFC 5044 section 4, byte by byte: the FPDU, or the marker that precedes it, begins at stream
-// offset `off`; before any byte that would stand at a multiple of 512 stands a marker.
+// offset `off`. A marker stands before any byte that would stand at a multiple of 512.
 Bytes specified(u32 off, const Bytes& ulpdu, bool markers) {
   Bytes plain(2);
   put_unaligned_be16(static_cast<u16>(ulpdu.size()), plain.data());
@@ -44,7 +44,7 @@ Bytes specified(u32 off, const Bytes& ulpdu, bool markers) {
   return out + field;
 }
 
-// The same FPDU the way that the module makes it.
+// The same FPDU as the module builds it.
 Bytes built(u32 off, const Bytes& ulpdu, bool markers) {
   const auto ulpdu_len = static_cast<u32>(ulpdu.size());
   const u32 len = kw_fpdu_len(ulpdu_len);
@@ -115,15 +115,15 @@ TEST(Fpdu, MarkerBehindTheCrcBelongsToTheNext) {
   EXPECT_EQ(second.size(), 56U);
 }
 
-// With the marker before the header, later ones point to ULPDU_Length, not to that marker.
+// With a marker before the header, later ones point to ULPDU_Length, not to that marker.
 TEST(Fpdu, MarkersPointToTheLengthField) {
   const Bytes fpdu = built(1024, Bytes(1000, 0x33), true);
   EXPECT_EQ(Bytes(fpdu.begin(), fpdu.begin() + 6), hex("00000000 03e8"));
   EXPECT_EQ(Bytes(fpdu.begin() + 512, fpdu.begin() + 516), hex("000001fc"));
 }
 
-// Every place that a marker can have in an FPDU, before its header, in it, in the payload, before
-// the CRC and behind it; with one marker, with several and with none; at the wrap of the offset.
+// Every place that a marker can have in an FPDU: before its header, in it, in the payload, before
+// the CRC and behind it. With one marker, with several and with none; at the wrap of the offset.
 TEST(Fpdu, EveryMarkerPosition) {
   for (const u32 base : {0U, 0x7ffffe00U, 0xfffffc00U, 0xfffffe00U}) {
     for (u32 off = base; off - base < 1024; off += 4) {
@@ -176,7 +176,7 @@ TEST(Fpdu, MarkersThatDisagreeAreFound) {
     if ((kOff + i) % 512 >= KW_MARKER_LEN) other[i] = static_cast<u8>(~other[i]);
   }
   EXPECT_TRUE(kw_markers_ok(other.data(), kOff, span));
-  // The lengths say something else than the markers.
+  // The lengths contradict the markers.
   EXPECT_FALSE(kw_markers_ok(right.data() + 4, kOff + 4, span - 4));
 }
 

@@ -17,7 +17,7 @@ const Bytes kStartKey = hex("4d5041206964656e74206672616d65");
 const Bytes kPrivKey = hex("4d504120707269766174652064617461");
 
 int parse(const Bytes& bytes, unsigned kinds, kw_mpa_frame* out) {
-  // An empty vector has no address, and memcmp wants one.
+  // An empty vector has no address, and memcmp requires one.
   static const u8 nothing = 0;
   return kw_mpa_frame_parse(bytes.empty() ? &nothing : bytes.data(), bytes.size(),
                             static_cast<u8>(kinds), out);
@@ -124,7 +124,7 @@ TEST(MpaFrame, FindsAWrongKeyAtItsFirstWrongByte) {
 TEST(MpaFrame, TheOtherKindIsAWrongKey) {
   EXPECT_EQ(parse(kReqKey + hex("40 01 0000"), KW_MPA_REP), KW_MPA_BAD_KEY);
   EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), KW_MPA_REQ), KW_MPA_BAD_KEY);
-  // They part at the tenth byte, the last letter of "Req" and "Rep".
+  // They differ from the tenth byte on, the last letter of "Req" and "Rep".
   EXPECT_EQ(parse(Bytes(kReqKey.begin(), kReqKey.begin() + 9), KW_MPA_REP), 11);
   EXPECT_EQ(parse(Bytes(kReqKey.begin(), kReqKey.begin() + 10), KW_MPA_REP), KW_MPA_BAD_KEY);
 }
@@ -135,7 +135,7 @@ TEST(MpaFrame, UnknownRevision) {
     bytes[17] = static_cast<u8>(rev);
     kw_mpa_frame f{};
     const int rc = parse(bytes, KW_MPA_REQ, &f);
-    EXPECT_EQ(rc, rev == 1 || rev == 2 ? 0 : KW_MPA_BAD_REV) << rev;
+    EXPECT_EQ(rc, rev <= 2 ? 0 : KW_MPA_BAD_REV) << rev;
     EXPECT_EQ(f.rev, rev);
   }
 }
@@ -250,7 +250,7 @@ TEST(MpaListener, KnowsEachKindByItsKey) {
     EXPECT_EQ(parse(c.bytes, kListener, &f), 0);
     EXPECT_EQ(f.kind, c.kind);
     EXPECT_EQ(f.rev, c.rev);
-    // Only what is waited for.
+    // Only kinds that are waited for.
     EXPECT_EQ(parse(c.bytes, kListener & ~c.kind), KW_MPA_BAD_KEY);
   }
   EXPECT_EQ(parse(kRepKey + hex("40 01 0000"), kListener), KW_MPA_BAD_KEY);

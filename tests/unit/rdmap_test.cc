@@ -42,19 +42,37 @@ TEST(Rdmap, TableOfOpcodes) {
   for (int op = 12; op < KW_RDMAP_NR_OPS; op++) EXPECT_FALSE(kw_rdmap_ops[op].valid) << op;
 }
 
-u16 checkHeader(bool tagged, u8 ctrl, u32 qn) {
+u16 checkHeader(bool tagged, u8 ctrl, u32 qn, u8 version = KW_RDMAP_VERSION) {
   kw_ddp_hdr h{};
   h.tagged = tagged;
   h.dv = KW_DDP_VERSION;
   h.rsvd_ulp_ctrl = ctrl;
   h.qn = qn;
-  return kw_rdmap_check_header(&h);
+  return kw_rdmap_check_header(&h, version);
 }
 
-TEST(RdmapCheck, OnlyVersionOneIsValid) {
-  for (u8 rv = 0; rv < 4; rv++) {
-    const u8 ctrl = static_cast<u8>(rv << 6 | KW_RDMAP_SEND);
-    EXPECT_EQ(checkHeader(false, ctrl, KW_QN_SEND), rv == 1 ? 0 : KW_TERM_RDMAP_VERSION) << int{rv};
+TEST(RdmapCheck, OnlyTheConnectionsVersionIsValid) {
+  for (u8 version : {u8{0}, u8{1}}) {
+    for (u8 rv = 0; rv < 4; rv++) {
+      const u8 ctrl = static_cast<u8>(rv << 6 | KW_RDMAP_SEND);
+      EXPECT_EQ(checkHeader(false, ctrl, KW_QN_SEND, version),
+                rv == version ? 0 : KW_TERM_RDMAP_VERSION)
+          << int{rv};
+    }
+  }
+}
+
+TEST(RdmapVersion, IsSetInBothFieldsAndNowhereElse) {
+  for (u8 first : {u8{0x41}, u8{0xc1}, u8{0x01}}) {
+    for (u8 op = 0; op < 12; op++) {
+      u8 hdr[] = {first, KW_RDMAP_CTRL(op)};
+      kw_rdmap_set_version(hdr, 0);
+      EXPECT_EQ(hdr[0], first & 0xfc);
+      EXPECT_EQ(hdr[1], op);
+      kw_rdmap_set_version(hdr, 1);
+      EXPECT_EQ(hdr[0], first);
+      EXPECT_EQ(hdr[1], KW_RDMAP_CTRL(op));
+    }
   }
 }
 

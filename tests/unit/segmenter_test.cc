@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-// Where the sender cuts messages: MULPDU, and FPDUs that fit TCP segments.
+// Segmentation: MULPDU, and FPDUs that fit TCP segments.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct MulpduCase {
   u32 marked;
 };
 
-// Worked by hand from EMSS - (6 + EMSS mod 4), and with 4 * ceil(EMSS / 512) less.
+// Computed by hand from EMSS - (6 + EMSS mod 4), and with 4 * ceil(EMSS / 512) less.
 constexpr MulpduCase kMulpdu[] = {
     {0, 128, 128},         {127, 128, 128},       {134, 128, 128},       {136, 130, 128},
     {138, 130, 128},       {140, 134, 130},       {511, 502, 498},       {512, 506, 502},
@@ -73,7 +73,7 @@ TEST(Cut, ALongMessageGivesMulpdu) {
   }
 }
 
-// The formula gives room to the markers of the worst offset. Where the offset is known, a segment
+// The formula leaves room for the markers of the worst offset. Where the offset is known, a segment
 // can have one marker fewer and the ULPDU as many bytes more.
 TEST(Cut, WithMarkersALongMessageGivesMulpduOrOneMarkerMore) {
   for (const u32 emss : {144U, 511U, 512U, 513U, 516U, 536U, 1024U, 1028U, 1220U, 1428U, 1448U,
@@ -158,7 +158,7 @@ TEST(Cut, SmallMssSpansSegments) {
 }
 
 // RFC 5044 section 4.5: no MULPDU under 128 for the rest of a segment, but what is small enough
-// may still be packed into it.
+// may still go into it.
 TEST(Cut, TheRestOfASegment) {
   kw_segmenter cut = segmentStart(1448, 4, false);
   cut.room = 132;
@@ -190,12 +190,12 @@ TEST(Cut, TheRestOfABlock) {
   EXPECT_EQ(kw_segmenter_payload(&cut, 8948, KW_DDP_TAGGED_LEN, kLong), 8928);
   EXPECT_EQ(kw_segmenter_payload(&cut, 8944, KW_DDP_TAGGED_LEN, kLong), 8924);
   EXPECT_EQ(kw_segmenter_payload(&cut, 4032, KW_DDP_TAGGED_LEN, kLong), 4012);
-  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, kLong), KW_SEGMENTER_BLOCK);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, kLong), KW_SEGMENTER_END_BUF);
   EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4008), 4008);
-  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4009), KW_SEGMENTER_BLOCK);
+  EXPECT_EQ(kw_segmenter_payload(&cut, 4028, KW_DDP_TAGGED_LEN, 4009), KW_SEGMENTER_END_BUF);
 }
 
-// The usual cases are decided inline; they are not decided differently.
+// The usual cases are handled inline, with the same results.
 TEST(Cut, TheShortWayAgrees) {
   for (u32 emss = 36; emss < 70000; emss += emss / 16 + 1) {
     for (const u32 fpdu_max : {0U, 300U, 20000U}) {
@@ -226,8 +226,7 @@ TEST(Cut, AdvanceKnowsWhereSegmentsEnd) {
   EXPECT_EQ(cut.room, 600U);
 }
 
-// What a sender does with messages of any length, as stream/tx.c goes about it; checks what must
-// hold of every FPDU.
+// A sender of messages of any length, as in stream/tx.c; checks what must hold of every FPDU.
 class Sender {
  public:
   Sender(u32 emss, bool markers, u32 off) : cut_(segmentStart(emss, off, markers)) { newBlock(); }
@@ -245,7 +244,7 @@ class Sender {
   u32 ended_early = 0;  // segments that were not filled though more was to be sent
 
  private:
-  static constexpr u32 kFresh = 4096;  // a block is at least a page
+  static constexpr u32 kFresh = 4096;  // a transmit buffer is at least a page
 
   void newBlock() {
     left_ = big_ ? kBlock : kFresh;
@@ -268,7 +267,7 @@ class Sender {
     for (int tries = 0;; tries++) {
       payload = kw_segmenter_payload(&cut_, left_, hdr_len, want);
       if (payload >= 0) break;
-      // At the start of a block and of a segment an FPDU can always be made.
+      // At the start of a transmit buffer and of a segment an FPDU can always be made.
       EXPECT_LT(tries, 2);
       if (tries == 2) return want;
       if (payload == KW_SEGMENTER_SEGMENT) {
@@ -315,9 +314,9 @@ TEST(Cut, AnyMessagesAnyEmss) {
   }
 }
 
-// One FPDU to a segment, each to its last byte, so that TSO cuts where FPDUs end. Markers change
-// nothing in this, but for one case: a marker that would be the last word of a segment belongs to
-// the next FPDU, and the segment ends before it.
+// One FPDU per segment, each to its last byte, so that TSO cuts where FPDUs end. Markers change
+// one thing: a marker that would be the last word of a segment belongs to the next FPDU, and the
+// segment ends before it.
 TEST(Cut, ALongMessageFillsSegments) {
   for (const bool markers : {false, true}) {
     for (const u32 emss : {1428U, 1448U, 1460U, 8948U}) {

@@ -169,7 +169,7 @@ TEST(Term, EveryTruncationIsFoundAndTheCodeKept) {
        {hex("0102 e000 002e") + kReadReqHdr + kReadReqBody, hex("0102 c000 002e") + kSendHdr,
         hex("0102 c000 002e") + kTaggedHdr, hex("0102 4000") + kTaggedHdr, hex("0102 8000 002e")}) {
     for (size_t len = KW_TERM_CTRL_LEN; len < whole.size(); len++) {
-      // A copy of just that many bytes, for the sanitizer to watch over its end.
+      // A copy of just that many bytes: the sanitizer notices a read beyond it.
       const Bytes part(whole.begin(), whole.begin() + static_cast<long>(len));
       kw_term t{};
       EXPECT_EQ(parse(part, &t), KW_TERM_TRUNCATED) << len << " of " << whole.size();
@@ -193,7 +193,7 @@ TEST(Term, OnlyAReadRequestHasAnRdmapHeader) {
   ASSERT_EQ(parse(hex("0109 e000 0012") + kSendHdr, &t), 0);
   EXPECT_EQ(ddpHdr(t), kSendHdr);
   EXPECT_FALSE(t.has_rdmap);
-  // Nor has a tagged segment that claims to be one: a Read Request is untagged.
+  // A tagged segment that claims to be one is none, either: a Read Request is untagged.
   ASSERT_EQ(parse(hex("0109 e000 000e c141") + Bytes(12), &t), 0);
   EXPECT_FALSE(t.has_rdmap);
 }

@@ -12,7 +12,7 @@
 namespace kiwarp::test {
 namespace {
 
-// Against crc.c, whose own test is against the definition.
+// Compared with crc.c, whose own test compares with the definition.
 class Vec : public testing::Test {
  protected:
   void SetUp() override {
@@ -24,7 +24,7 @@ class Vec : public testing::Test {
   Bytes data_ = Bytes(9200);
 };
 
-// Every length that blocks and steps divide in another way, at changing alignments.
+// Every length that blocks and steps divide differently, at changing alignments.
 TEST_F(Vec, SumsAllLengths) {
   for (size_t length = 0; length < 3100; length++) {
     const u8* part = data_.data() + length % 67;

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Budgets: what one pass may do, and that what is left is done in order, and
+ * before the stream ends.
+ */
+#include <net/tcp.h>
+#include <rdma/ib_verbs.h>
+
+#include "link.h"
+#include "stream/rx.h"
+#include "stream/tx.h"
+
+#define KT_SEND_LEN	16
+#define KT_SENDS	1000
+
+static const struct kw_stream_params kt_params = {
+	.crc = true,
+	.initiator = true,
+	.ird = 4,
+	.ord = 4,
+};
+
+/* A link whose socket takes all that a test sends. */
+static struct kt_link *kt_wide_link(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	l->s.sock->sk->sk_sndbuf = 16 << 20;
+	l->s.sock->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	return l;
+}
+
+static void kt_post_sends(struct kt_link *l, u32 n, u32 len)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), len, KT_STAG(KT_LOCAL) },
+	};
+
+	while (n--)
+		kt_post(l, &w);
+}
+
+/* All of them, in order, and behind them nothing or the FIN. */
+static void kt_expect_sends(struct kt_link *l, u32 n, u32 len)
+{
+	struct kunit *test = l->test;
+	struct kt_segment seg;
+	u32 msn, got;
+
+	for (msn = 1; msn <= n; msn++) {
+		got = 0;
+		do {
+			KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+			KUNIT_ASSERT_EQ(test, seg.ddp.msn, msn);
+			KUNIT_ASSERT_EQ(test, seg.ddp.mo, got);
+			got += seg.len;
+			kunit_kfree(test, seg.ulpdu);
+		} while (!seg.ddp.last);
+		KUNIT_ASSERT_EQ(test, got, len);
+	}
+}
+
+static void kt_expect_done(struct kt_link *l, u32 n)
+{
+	struct kunit *test = l->test;
+	u32 i;
+
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->nr_wdone) == n));
+	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ(test, l->wdone[i].index, i);
+		KUNIT_EXPECT_EQ(test, l->wdone[i].status, IB_WC_SUCCESS);
+	}
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/* Transmit as from softirq: the worker can not continue before this returns. */
+static void kt_kick_locked(struct kt_link *l)
+{
+	struct sock *sk = l->s.sock->sk;
+
+	lock_sock(sk);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	KUNIT_EXPECT_GT(l->test, l->nr_wdone, 0U);
+	KUNIT_EXPECT_LE(l->test, l->nr_wdone, (u32)KW_TX_BUDGET);
+	release_sock(sk);
+}
+
+/* A pass does what it may, and the worker does the rest. */
+static void kt_test_messages(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	kt_kick_locked(l);
+	kt_expect_sends(l, KT_SENDS, KT_SEND_LEN);
+	kt_expect_done(l, KT_SENDS);
+	KUNIT_EXPECT_LE(test, l->wdone_most, (u32)KW_TX_BUDGET);
+}
+
+/* The same by bytes. */
+static void kt_test_bytes(struct kunit *test)
+{
+	const u32 most = KW_TX_BUDGET * KW_TX_BUDGET_BYTES;
+	struct kt_link *l = kt_wide_link(test);
+	struct sock *sk = l->s.sock->sk;
+	u32 before, sent;
+
+	kt_post_sends(l, 16, KT_REGION_LEN);
+	lock_sock(sk);
+	before = tcp_sk(sk)->write_seq;
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	sent = tcp_sk(sk)->write_seq - before;
+	release_sock(sk);
+	KUNIT_EXPECT_GT(test, sent, most / 2);
+	/* The last transmit buffer may be the one that exceeds it. */
+	KUNIT_EXPECT_LE(test, sent, most + (1 << 16));
+	kt_expect_sends(l, 16, KT_REGION_LEN);
+	kt_expect_done(l, 16);
+}
+
+/* A process continues by itself, but lets go of the lock. */
+static void kt_test_process(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, (u32)KT_SENDS);
+	KUNIT_EXPECT_LE(test, l->wdone_most, (u32)KW_TX_BUDGET);
+	kt_expect_sends(l, KT_SENDS, KT_SEND_LEN);
+}
+
+/* What is left of a pass is sent before the FIN, whoever ends the stream. */
+static void kt_expect_fin(struct kt_link *l)
+{
+	struct kunit *test = l->test;
+	u8 byte;
+
+	kt_expect_sends(l, KT_SENDS, KT_SEND_LEN);
+	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
+	kt_expect_done(l, KT_SENDS);
+	KUNIT_EXPECT_TRUE(test, l->closing);
+}
+
+/*
+ * The first step of the end comes after the first pass, and before the others:
+ * the worker and this step wait for the socket in that order.
+ */
+static void kt_test_peer_closes(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct sock *sk = l->s.sock->sk;
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	/* The peer is another socket of this class. */
+	lock_sock_nested(sk, SINGLE_DEPTH_NESTING);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	KUNIT_EXPECT_LE(test, l->nr_wdone, (u32)KW_TX_BUDGET);
+	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
+	release_sock(sk);
+	kt_expect_fin(l);
+}
+
+static void kt_test_close(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	int idx;
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	kt_kick_locked(l);
+	idx = srcu_read_lock(&l->domain.srcu);
+	kw_stream_close(&l->s);
+	srcu_read_unlock(&l->domain.srcu, idx);
+	kt_expect_fin(l);
+}
+
+/* The far end's FPDUs wait in a socket that no stream reads yet. */
+#define KT_RCVBUF	(8 << 20)
+#define KT_WRITES	5000
+
+static struct kt_link *kt_early_link(struct kunit *test, u32 n, u32 len)
+{
+	struct kt_link *l = kt_link_connect(test, 0, KT_RCVBUF);
+	struct kt_bytes o = kt_bytes_new(test, n * (len + len / 64 + 64) + 64);
+	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	kt_pattern(data, len, 5);
+	for (i = 0; i < n; i++)
+		kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE),
+			 KT_BASE(KT_REMOTE) + i % 256, true, data, len);
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(tcp_inq(l->early->sk) == o.len));
+	return l;
+}
+
+static const struct kw_stream_params kt_responder = {
+	.crc = true,
+	.ird = 4,
+	.ord = 4,
+};
+
+static void kt_expect_fpdus(struct kt_link *l, u32 n)
+{
+	struct kunit *test = l->test;
+
+	KUNIT_EXPECT_TRUE(test, kt_until(kw_counter_read(l->counters,
+							 KW_CNT_RX_FPDUS) == n));
+	KUNIT_EXPECT_LE(test, l->fpdus_most, (u32)KW_RX_BUDGET);
+	KUNIT_EXPECT_LE(test, l->rx_most, (u32)KW_RX_BUDGET_BYTES);
+}
+
+/* What waits when the stream starts is received in several passes. */
+static void kt_test_early_fpdus(struct kunit *test)
+{
+	struct kt_link *l = kt_early_link(test, KT_WRITES, 16);
+
+	kt_link_start(l, &kt_responder);
+	kt_expect_fpdus(l, KT_WRITES);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+static void kt_test_early_bytes(struct kunit *test)
+{
+	struct kt_link *l = kt_early_link(test, 30, 50000);
+
+	kt_link_start(l, &kt_responder);
+	kt_expect_fpdus(l, 30);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/* The peer's FIN counts behind all that came before. */
+static void kt_test_early_fin(struct kunit *test)
+{
+	struct kt_link *l = kt_early_link(test, KT_WRITES, 16);
+
+	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
+	kt_link_start(l, &kt_responder);
+	kt_expect_fpdus(l, KT_WRITES);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	KUNIT_EXPECT_TRUE(test, l->closing);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/* And so does a reset. */
+static void kt_test_early_reset(struct kunit *test)
+{
+	struct kt_link *l = kt_early_link(test, KT_WRITES, 16);
+
+	sock_no_linger(l->peer->sk);
+	sock_release(l->peer);
+	l->peer = NULL;
+	kt_link_start(l, &kt_responder);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	kt_expect_fpdus(l, KT_WRITES);
+	KUNIT_EXPECT_TRUE(test, l->failed);
+	KUNIT_EXPECT_EQ(test, l->s.status, -ECONNRESET);
+}
+
+/* An abort does not wait for what is left. */
+static void kt_test_early_abort(struct kunit *test)
+{
+	struct kt_link *l = kt_early_link(test, KT_WRITES, 16);
+
+	kt_link_start(l, &kt_responder);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+/*
+ * The end waits for those who use the socket, like a process that is kept from
+ * running in a doorbell. No worker waits with it that others may need.
+ */
+static void kt_test_end_waits(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	int idx = srcu_read_lock(&l->domain.srcu);
+
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
+	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
+	KUNIT_EXPECT_TRUE(test, kt_until(work_busy(&l->domain.work.work) &
+					 WORK_BUSY_RUNNING));
+	/* Others may ask for the end once more. */
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	srcu_read_unlock(&l->domain.srcu, idx);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+}
+
+static struct kunit_case kt_budget_cases[] = {
+	KUNIT_CASE(kt_test_messages),
+	KUNIT_CASE(kt_test_bytes),
+	KUNIT_CASE(kt_test_process),
+	KUNIT_CASE(kt_test_peer_closes),
+	KUNIT_CASE(kt_test_close),
+	KUNIT_CASE(kt_test_early_fpdus),
+	KUNIT_CASE(kt_test_early_bytes),
+	KUNIT_CASE(kt_test_early_fin),
+	KUNIT_CASE(kt_test_early_reset),
+	KUNIT_CASE(kt_test_early_abort),
+	KUNIT_CASE(kt_test_end_waits),
+	{}
+};
+
+struct kunit_suite kt_budget_suite = {
+	.name = "kiwarp_budget",
+	.init = kt_link_init,
+	.exit = kt_link_exit,
+	.test_cases = kt_budget_cases,
+};
