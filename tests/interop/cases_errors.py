@@ -24,6 +24,7 @@ P_INVALIDATE = Error(RDMAP, 1, 0x09)
 O_VERSION, O_OPCODE = (Error(RDMAP, 2, n) for n in (5, 6))
 O_UNSPECIFIED = Error(RDMAP, 2, 0xFF)
 CATASTROPHE = Error(RDMAP, 0, 0)
+DDP_CATASTROPHE = Error(DDP, 0, 0)
 
 _cut = 0
 
@@ -723,6 +724,37 @@ def _(env):
     scene.peer.close()
     env.ended(scene.link, event_for(U_NO_BUFFER), reason=TERM_SENT | U_NO_BUFFER.packed())
     env.holds("target", 0, PAYLOAD)
+
+
+RECEIVES, PIECES = 64, 4  # what the consumer's ring has room for
+
+for what, value, flushed in (("pieces", PIECES + 1, 1), ("producer", RECEIVES + 1, RECEIVES + 1)):
+
+    @case(f"a process has written nonsense to its own receive ring: {what}")
+    def _(env, what=what, value=value, flushed=flushed):
+        for kiwarp in ("responder", "initiator"):
+            link = Scene(env, kiwarp, receives=0).link
+            env.receive(link)
+            env.subject.do("spoil", link.name, 1, what, value)
+            link.peer.send(link.peer.send_message(b"for whom?"))
+            env.terminated(link, DDP_CATASTROPHE, None)
+            link.peer.close()
+            # As many as the ring claims to have, one time round: what it has none of reads as 0.
+            ids = link.receives + [0] * (flushed - 1)
+            ids[RECEIVES:] = link.receives[: flushed - RECEIVES] if flushed > RECEIVES else []
+            env.ended(link, event_for(DDP_CATASTROPHE), ids, TERM_SENT | DDP_CATASTROPHE.packed())
+
+
+@case("first of two faults: that one is told")
+def _(env):
+    for kiwarp in ("responder", "initiator"):
+        scene = Scene(env, kiwarp)
+        scene.peer.cut = "whole"
+        fault = scene.send(msn=7)
+        scene.peer.send(fault, scene.write("target", dv=2), scene.write("local"))
+        env.terminated(scene.link, U_MSN, fault)
+        scene.peer.close()
+        env.ended(scene.link, event_for(U_MSN), reason=TERM_SENT | U_MSN.packed())
 
 
 for access, build, want in (

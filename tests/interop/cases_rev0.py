@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""MPA revision 0: Start Keys, and the private data that may go before them in streaming mode."""
+"""MPA revision 0: Start Keys, and the private data that may go before them in streaming mode.
+
+And what the field has for it: the frames of revision 1, with 0 in them.
+"""
 import peer as peers
+import wire
 from cases_good import both_ways, pattern
 from cases_start import gone, unheard
-from harness import case, same
-from wire import FLAG_C, FLAG_R, START_KEY, start_frame
+from harness import case, event_for, same
+from subject import TERM_SENT
+from wire import FLAG_C, FLAG_M, FLAG_R, REP_KEY, REQ_KEY, START_KEY, start_frame
 
 PRIVATE_KEY = b"MPA private data"
 CUTS = ("whole", "bytes")
@@ -169,5 +174,98 @@ def _(env):
         link = connecting(env)
     same("Start Key", start_key(), link.peer.recv_exactly(16))
     link.peer.send_bytes(start_key(rev=2))
+    gone(link.peer)
+    env.connect_failed(link, "conn_bad_start")
+
+
+# --- the RDMA Consortium's RNICs: RFC 5044 appendix C ---
+
+
+def rdmac(link, frame, markers=True):
+    """FPDUs of a connection with such a peer: markers from it, and both versions 0."""
+    link.peer.fpdu_mode(tx_markers=True, rx_markers=markers)
+    link.peer.version = 0
+    same("frame", (0, FLAG_M | FLAG_C), (frame.rev, frame.flags & (FLAG_M | FLAG_C | FLAG_R)))
+
+
+def rdmac_request(env, data=b"", flags=FLAG_M | FLAG_C):
+    with served(env):
+        link = ask(env, start_frame(REQ_KEY, flags, 0, data))
+    same("private data", data, link.request.pd)
+    return link
+
+
+for flags in (FLAG_M | FLAG_C, FLAG_C, FLAG_M):
+
+    @case(f"revision 0: a request frame, with flags {flags:#x}")
+    def _(env, flags=flags):
+        link = rdmac_request(env, pattern(77), flags)
+        same("rdma_accept", "0", env.subject.accept(link.name, pattern(44)))
+        frame = link.peer.recv_start_frame()
+        same("reply", (REP_KEY, pattern(44)), (frame.key, frame.pd))
+        same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+        env.moved["conn_accepted"] += 1
+        rdmac(link, frame, markers=bool(flags & FLAG_M))
+        env.graceful(link, both_ways(env, link))
+
+
+@case("revision 0: a request frame is rejected, with private data")
+def _(env):
+    link = rdmac_request(env)
+    env.subject.do("reject", link.name, b"no".hex())
+    frame = link.peer.recv_start_frame()
+    same("reply", (REP_KEY, 0, b"no"), (frame.key, frame.rev, frame.pd))
+    same("rejected", FLAG_R, frame.flags & FLAG_R)
+    gone(link.peer)
+    env.moved["conn_rejected"] += 1
+
+
+@case("revision 0: behind a request frame DDP and RDMAP have version 0 and no other")
+def _(env):
+    for dv, rv, error in ((1, 0, wire.Error(wire.DDP, 2, 6)), (0, 1, wire.Error(wire.RDMAP, 2, 5))):
+        link = rdmac_request(env)
+        same("rdma_accept", "0", env.subject.accept(link.name))
+        frame = link.peer.recv_start_frame()
+        same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+        env.moved["conn_accepted"] += 1
+        rdmac(link, frame)
+        fault = wire.untagged(wire.SEND, 0, 1, b"x", dv=dv, rv=rv)
+        link.peer.send_bytes(link.peer.tx.frame(fault))
+        env.terminated(link, error, fault)
+        link.peer.close()
+        env.ended(link, event_for(error), reason=TERM_SENT | error.packed())
+
+
+@case("revision 0: a request frame is not served unless a setting says so")
+def _(env):
+    peer = peers.connect(env.address, env.port)
+    peer.send_bytes(start_frame(REQ_KEY, FLAG_M | FLAG_C, 0))
+    gone(peer)
+    peer.close()
+    env.moved["conn_bad_start"] += 1
+    unheard(env)
+
+
+@case("revision 0: a reply frame to a request of revision 1")
+def _(env):
+    with served(env), env.setting("mpa_rev", 1):
+        link = connecting(env, pd=pattern(20))
+    frame = link.peer.recv_start_frame()
+    same("request", (REQ_KEY, 1, pattern(20)), (frame.key, frame.rev, frame.pd))
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C, 0, pattern(31)))
+    event = env.subject.event(link.name)
+    same("event", ("ESTABLISHED", pattern(31)), (event.kind, event.pd))
+    env.moved["conn_established"] += 1
+    link.peer.fpdu_mode(tx_markers=True, rx_markers=True)
+    link.peer.version = 0
+    env.graceful(link, both_ways(env, link))
+
+
+@case("revision 0: a reply frame where a setting does not allow it")
+def _(env):
+    with env.setting("mpa_rev", 1):
+        link = connecting(env)
+    link.peer.recv_start_frame()
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C, 0))
     gone(link.peer)
     env.connect_failed(link, "conn_bad_start")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The ends of a connection: FIN, half-close and RST, from either side, at every place."""
 import wire
-from cases_good import completed, expect_request, expect_send, inbox, open_gate, pattern, respond
+from cases_good import completed, expect_request, expect_send, expect_write, inbox, open_gate, pattern, respond
 from harness import CheckFailed, case, same
 from peer import Closed, Reset
-from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, TERM_SENT
-from subject import WC_READ, WC_RECV, WC_SEND, WR_FLUSH_ERR
+from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, TERM_SENT
+from subject import WC_READ, WC_RECV, WC_SEND, WC_WRITE, WR_FLUSH_ERR
 
 KINDS = ("responder", "initiator")
 
@@ -97,6 +97,21 @@ def _(env, kiwarp):
     completed(env, link, "send", (1, WC_READ, 20))
     env.ended(link)
     env.holds("local", 0, pattern(20))
+
+
+@both("a Send posted after the consumer has disconnected: it is not sent")
+def _(env, kiwarp):
+    link, sink = read_outstanding(env, kiwarp)
+    env.subject.do("disconnect", link.name)
+    env.subject.fill("source", 0, b"too late")
+    env.subject.must("send", link.name, 2, "source:0:8")
+    link.peer.send(*respond(*sink, [pattern(20)]))
+    both_close(env, link)
+    done = env.subject.completions(link.name, "send", 2)
+    same("work", [(1, SUCCESS), (2, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    env.ended(link)
+    env.holds("local", 0, pattern(20))
+    env.subject.erase("source")
 
 
 @both("FIN from the peer with a Read of Kiwarp's outstanding")
@@ -308,6 +323,41 @@ def _(env, kiwarp):
         raise CheckFailed(f"from a destroyed queue pair came {link.peer.recv()}")
     except (Closed, Reset):
         pass
+
+
+@both("the consumer destroys its queue pair behind its last Send: that arrives, and what comes is dropped")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    open_gate(link)
+    area, buf = env.area("target"), pattern(4000)
+    env.subject.fill("source", 0, buf)
+    env.subject.must("send", link.name, 1, "source:0:4000")
+    completed(env, link, "send", (1, WC_SEND))
+    env.subject.do("forget", link.name)
+    for _ in range(20):
+        link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, b"too late"))
+    expect_send(link.peer, buf, wire.SEND, 1)
+    env.peer_sees_fin(link)
+    link.peer.send(wire.tagged(wire.WRITE, area.stag, area.to, b"much too late"))
+    link.peer.close()
+    env.subject.erase("source")
+
+
+@case("the consumer destroys its queue pair: a Terminate that TCP still holds goes out")
+def _(env):
+    env.big_area()
+    link = env.open_responder(window=2048)
+    open_gate(link)
+    # More than the peer takes, but not more than TCP does.
+    env.subject.must("write", link.name, 1, 0x1234, 0x5678, "big:0:12000")
+    completed(env, link, "send", (1, WC_WRITE))
+    fault = wire.tagged(wire.WRITE, 0, 0, b"x")
+    link.peer.send(fault)
+    same("asynchronous event", QP_ACCESS_ERR, env.subject.async_event(link.name))
+    env.subject.do("forget", link.name)
+    expect_write(link.peer, bytes([0xB6]) * 12000, 0x1234, 0x5678)
+    env.terminated(link, wire.Error(wire.DDP, 1, 0), fault)
+    link.peer.close()
 
 
 # As kernel consumers do, which drain and destroy right after.

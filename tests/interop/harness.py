@@ -166,7 +166,8 @@ class Env:
         same("reply's key", wire.REP_KEY, link.frame.key)
         same("reply's revision", rev, link.frame.rev)
         same("rejected", 0, link.frame.flags & wire.FLAG_R)
-        same("event", "ESTABLISHED", self.subject.event(link.name).kind)
+        link.established = self.subject.event(link.name)
+        same("event", "ESTABLISHED", link.established.kind)
         peer.fpdu_mode(bool(link.frame.flags & wire.FLAG_M), markers, bool(link.frame.flags & wire.FLAG_C))
         self.moved["conn_accepted"] += 1
         return link
@@ -182,11 +183,12 @@ class Env:
         ird=4,
         ord=4,
         pd=b"",
+        window=None,
         start_cut="whole",
     ):
         """Kiwarp connects, and in the peer-to-peer model sends the first FPDU."""
         link = self._new(None, "initiator")
-        self.start_initiator(link, cut, receives=receives, ird=ird, ord=ord)
+        self.start_initiator(link, cut, window, receives=receives, ird=ird, ord=ord)
         if rev < link.frame.rev:
             # A peer that knows an older revision only closes, and is asked again (RFC 6581).
             link.peer.close()
@@ -209,16 +211,16 @@ class Env:
             peer.repeated = first.ulpdu
         return link
 
-    def start_initiator(self, link, cut="whole", receives=0, **options):
+    def start_initiator(self, link, cut="whole", window=None, receives=0, **options):
         """Kiwarp begins to connect: link gets its peer and the request frame."""
-        self.prepare(link)
+        self.prepare(link, window)
         self._post_receives(link, receives)
         same("rdma_connect", "0", self.subject.connect(link.name, **options))
         self.accept_initiator(link, cut)
 
-    def prepare(self, link):
+    def prepare(self, link, window=None):
         """Kiwarp's end of a connection to a listener of its own."""
-        self.listener = peers.Listener(self.own_address)
+        self.listener = peers.Listener(self.own_address, window)
         self.subject.do("prepare", link.name, self.own_address, self.listener.port)
 
     def accept_initiator(self, link, cut="whole"):

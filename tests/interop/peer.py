@@ -56,6 +56,8 @@ class Peer:
         self.msn = {wire.QN_SEND: 1, wire.QN_READ: 1, wire.QN_TERMINATE: 1}
         # A ready-to-receive message that may come again while nothing has been sent; harmless.
         self.repeated = None
+        # Of DDP and RDMAP: what is given to send() has version 1.
+        self.version = 1
 
     # --- bytes ---
 
@@ -73,6 +75,11 @@ class Peer:
         else:
             self.send_bytes(buf)
             self.send_bytes(rest, "whole")
+
+    def send_with_fin(self, buf):
+        """Bytes, and the end of this half in their last segment."""
+        self.sock.send(buf, socket.MSG_MORE)
+        self.fin()
 
     def recv_some(self, timeout=PATIENCE):
         """What has come; raises Closed, Reset or Silent when there is nothing."""
@@ -137,6 +144,8 @@ class Peer:
     # --- FPDU mode ---
 
     def frame(self, *ulpdus):
+        if self.version != 1:
+            ulpdus = [wire.with_version(u, self.version) for u in ulpdus]
         return b"".join(self.tx.frame(u) for u in ulpdus)
 
     def send(self, *ulpdus, cut=None):
@@ -148,7 +157,7 @@ class Peer:
         while (ulpdu := self.rx.next()) in (None, self.repeated):
             if ulpdu is None:
                 self.rx.feed(self.recv_some(max(end - time.monotonic(), 0.001)))
-        return wire.Segment.parse(ulpdu)
+        return wire.Segment.parse(ulpdu, self.version)
 
     def next_msn(self, queue):
         msn = self.msn[queue]
@@ -178,8 +187,10 @@ def connect(address, port, window=None, **kwargs):
 
 
 class Listener:
-    def __init__(self, address):
+    def __init__(self, address, window=None):
         self.sock = socket.create_server((address, next(ports)))
+        if window:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         self.sock.settimeout(PATIENCE)
         self.port = self.sock.getsockname()[1]
 

@@ -2,9 +2,11 @@
 """The cases of all modules, each a test."""
 import pytest
 
-import cases_errors  # noqa: F401  (registers cases, as do the others)
+import cases_adapters  # noqa: F401  (registers cases, as do the others)
+import cases_errors  # noqa: F401
 import cases_good  # noqa: F401
 import cases_markers  # noqa: F401
+import cases_negotiate  # noqa: F401
 import cases_reads  # noqa: F401
 import cases_rev0  # noqa: F401
 import cases_start  # noqa: F401

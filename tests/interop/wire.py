@@ -220,6 +220,11 @@ def read_request_body(sink_stag, sink_to, size, source_stag, source_to):
     return struct.pack(">IQIIQ", sink_stag, sink_to, size, source_stag, source_to)
 
 
+def with_version(ulpdu, version):
+    """The same with other versions of DDP and RDMAP."""
+    return bytes((ulpdu[0] & 0xFC | version, ulpdu[1] & 0x3F | version << 6)) + ulpdu[2:]
+
+
 @dataclass
 class Segment:
     """A received DDP segment with its RDMAP control byte."""
@@ -237,12 +242,12 @@ class Segment:
     payload: bytes = b""
 
     @staticmethod
-    def parse(ulpdu):
-        """Only what a sender may send: reserved bits zero, both versions one."""
+    def parse(ulpdu, version=1):
+        """Only what a sender may send: reserved bits zero, both versions as they are to be."""
         if len(ulpdu) < 2:
             raise FramingError(f"ULPDU of {len(ulpdu)} bytes")
         control, rdmap = ulpdu[0], ulpdu[1]
-        if control & 0x3F != 0x01 or rdmap & 0xF0 != 0x40:
+        if control & 0x3F != version or rdmap & 0xF0 != version << 6:
             raise FramingError(f"control bytes {control:02x} {rdmap:02x}")
         seg = Segment(ulpdu, bool(control & 0x80), bool(control & 0x40), rdmap & 0x0F)
         head = header_len(ulpdu)

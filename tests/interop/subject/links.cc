@@ -33,14 +33,17 @@ Links::Links(const std::string& address, uint16_t port)
 
 void Links::createQp(Link& link) {
   link.send_cq = vm::createCq(link.id->verbs, kQueue);
-  link.recv_cq = vm::createCq(link.id->verbs, kQueue);
+  // A spoilt ring may be flushed with more entries than it has.
+  link.recv_cq = vm::createCq(link.id->verbs, 2 * kQueue);
   vm::QpConfig config;
   config.pd = pd();
   config.send_cq = link.send_cq.get();
   config.recv_cq = link.recv_cq.get();
   config.send_wr = config.recv_wr = kQueue;
   config.send_sge = config.recv_sge = kSges;
+  const Rings::Maps before = Rings::mapped();
   vm::createQp(link.id, config);
+  link.rings = Rings::since(before);
 }
 
 template <typename Predicate>

@@ -9,6 +9,7 @@
 
 #include "common/async_events.h"
 #include "common/cm.h"
+#include "rings.h"
 
 namespace kiwarp::interop {
 
@@ -16,6 +17,7 @@ namespace kiwarp::interop {
 struct Link {
   vm::Cq send_cq, recv_cq;
   vm::CmId id;
+  Rings rings;
 
   ibv_qp* qp() const;
 };

@@ -57,6 +57,7 @@ class Subject {
   std::string reset(Command& c);
   std::string qpAccess(Command& c);
   std::string recv(Command& c);
+  std::string spoil(Command& c);
   std::string send(Command& c);
   std::string write(Command& c) { return rdma(c, IBV_WR_RDMA_WRITE); }
   std::string read(Command& c) { return rdma(c, IBV_WR_RDMA_READ); }
@@ -90,6 +91,7 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"reset", &Subject::reset},
     {"qpaccess", &Subject::qpAccess},
     {"recv", &Subject::recv},
+    {"spoil", &Subject::spoil},
     {"send", &Subject::send},
     {"write", &Subject::write},
     {"read", &Subject::read},
@@ -268,6 +270,23 @@ std::string Subject::recv(Command& c) {
   wr.num_sge = static_cast<int>(list.size());
   ibv_recv_wr* bad = nullptr;
   return vm::errnoName(ibv_post_recv(link.qp(), &wr, &bad));
+}
+
+// spoil LINK ID pieces|producer N: what a process can write into its own receive ring, in which ID
+// is the only receive so far
+std::string Subject::spoil(Command& c) {
+  const Link& link = links_.at(c.word());
+  const uint64_t id = c.number();
+  const std::string what = c.word();
+  const auto value = static_cast<uint32_t>(c.number());
+  if (what == "pieces") {
+    link.rings.setPieces(id, value);
+  } else if (what == "producer") {
+    link.rings.setProducer(id, value);
+  } else {
+    fail("%s cannot be spoilt", what.c_str());
+  }
+  return "";
 }
 
 std::string Subject::post(Command& c, ibv_send_wr& wr, const std::string& link) {
