@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# What the scripts share: where things are, how to speak, how to stop.
+# Shared by the scripts: paths, messages, errors.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$top/build
@@ -38,4 +38,19 @@ key() {
 	for a in "$@"; do
 		if [ -f "$a" ]; then cat "$a"; else printf '%s\0' "$a"; fi
 	done | sha256sum | cut -c1-16
+}
+
+# unpack DIR: the kernel source of $package, which is in $tarball. Sources of drivers and architectures
+# that no kernel of ours has are left in the archive; their Kconfig files are wanted.
+# shellcheck disable=SC2154
+unpack() {
+	local part exclude=()
+	for part in drivers/{gpu,media,net/ethernet,net/wireless,staging,iio} sound fs/{xfs,btrfs} \
+		arch/{alpha,arc,arm,arm64,csky,hexagon,loongarch,m68k,microblaze,mips,nios2} \
+		arch/{openrisc,parisc,powerpc,riscv,s390,sh,sparc,xtensa}; do
+		exclude+=("--exclude=$package/$part/*.[chS]" "--exclude=$package/$part/*.dts*")
+	done
+	mkdir -p "$1"
+	tar -C "$1" --strip-components=1 --wildcards --wildcards-match-slash \
+		"${exclude[@]}" -xf "$tarball"
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
 // Prints the rate of this machine's time stamp counter in kHz. An emulated CPU passes the
-// counter on, and a guest kernel that measures the rate itself, while its virtual CPUs wait for
-// a core, may be wrong by a factor of ten: its seconds, and all time-outs, are then as wrong.
+// counter on. A guest kernel that measures the rate itself, while its virtual CPUs wait for a core,
+// may be wrong by a factor of ten. Its seconds, and all time-outs, are then as wrong.
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

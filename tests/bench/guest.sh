@@ -88,9 +88,9 @@ leave_device() {
 	local name
 	for name in "${!jobs[@]}"; do stop "$name"; done
 	for name in da db; do
-		[ ! -e /sys/class/infiniband/$name ] || timeout 60 rdma link delete $name
+		[ ! -e /sys/class/infiniband/$name ] || timeout 10 rdma link delete $name
 	done
-	if [ -n "$module" ] && ! until_true 20 rmmod "$module"; then
+	if [ -n "$module" ] && ! until_true 5 rmmod "$module"; then
 		# What still holds it may hold on for ever: the rest is for another machine.
 		echo "gave up" >&3
 		exit 1

@@ -15,7 +15,7 @@
 		 IB_ACCESS_REMOTE_WRITE)
 #define KT_LEN	5000
 
-/* What is to be done in a context, for those that need a structure for it. */
+/* The function to call, for contexts that need a structure for it. */
 struct kt_call {
 	void (*fn)(void *arg);
 	void *arg;
@@ -149,7 +149,7 @@ static const char *const kt_context_names[KT_NR_CONTEXTS] = {
  * @read: a reads from it
  * @send: a sends
  * @inv: b withdraws the region
- * @rv: what posting returned, the first error
+ * @ret: what posting returned, the first error
  * @src: what @write and @send send
  * @dst: what @recv receives into
  * @back: what @read reads into
@@ -163,7 +163,7 @@ struct kt_scene {
 	struct kt_buf *src, *dst, *back;
 	struct ib_sge sge, rsge, bsge;
 	struct kt_op *reg, *recv, *write, *read, *send, *inv;
-	int rv;
+	int ret;
 };
 
 static void kt_post_at_b(void *arg)
@@ -171,9 +171,9 @@ static void kt_post_at_b(void *arg)
 	struct kt_scene *s = arg;
 	int mapped = kt_map(s->m);
 
-	s->rv = mapped == s->m->nr_pages ? 0 : -EINVAL;
-	s->rv = s->rv ?: kt_post_reg(&s->l->b, s->m, s->reg, KT_RW);
-	s->rv = s->rv ?: kt_recv(&s->l->b, s->recv, &s->rsge, 1);
+	s->ret = mapped == s->m->nr_pages ? 0 : -EINVAL;
+	s->ret = s->ret ?: kt_post_reg(&s->l->b, s->m, s->reg, KT_RW);
+	s->ret = s->ret ?: kt_recv(&s->l->b, s->recv, &s->rsge, 1);
 }
 
 static void kt_post_at_a(void *arg)
@@ -187,14 +187,14 @@ static void kt_post_at_a(void *arg)
 
 	write.wr.next = &read.wr;
 	read.wr.next = &send.wr;
-	s->rv = kt_post(&s->l->a, &write);
+	s->ret = kt_post(&s->l->a, &write);
 }
 
 static void kt_inv_at_b(void *arg)
 {
 	struct kt_scene *s = arg;
 
-	s->rv = kt_post_inv(&s->l->b, s->inv, s->m->mr->rkey);
+	s->ret = kt_post_inv(&s->l->b, s->inv, s->m->mr->rkey);
 }
 
 static void kt_scene_init(struct kt_scene *s, struct kt_link *l,
@@ -225,11 +225,11 @@ static void kt_scene_facts(struct kt_scene *s, enum kt_context c, u32 seed)
 	struct kt_link *l = s->l;
 
 	kt_in_context(c, kt_post_at_b, s);
-	if (!kt_equal(s->rv, 0, "REG_MR and receive posted by %s", where) ||
+	if (!kt_equal(s->ret, 0, "REG_MR and receive posted by %s", where) ||
 	    !kt_completes(&l->b, s->reg, IB_WC_SUCCESS, "REG_MR"))
 		return;
 	kt_in_context(c, kt_post_at_a, s);
-	if (!kt_equal(s->rv, 0, "Write, Read, Send posted by %s", where) ||
+	if (!kt_equal(s->ret, 0, "Write, Read, Send posted by %s", where) ||
 	    !kt_completes(&l->a, s->write, IB_WC_SUCCESS, "Write") ||
 	    !kt_completes(&l->a, s->read, IB_WC_SUCCESS, "Read") ||
 	    !kt_completes(&l->a, s->send, IB_WC_SUCCESS, "Send") ||
@@ -243,7 +243,7 @@ static void kt_scene_facts(struct kt_scene *s, enum kt_context c, u32 seed)
 		kt_holds(s->back, 0, KT_LEN, seed),
 		"posted by %s, each byte", where);
 	kt_in_context(c, kt_inv_at_b, s);
-	if (kt_equal(s->rv, 0, "LOCAL_INV posted by %s", where))
+	if (kt_equal(s->ret, 0, "LOCAL_INV posted by %s", where))
 		kt_completes(&l->b, s->inv, IB_WC_SUCCESS, "LOCAL_INV");
 }
 
@@ -275,7 +275,7 @@ static void kt_poll_a(void *arg)
 	kt_poll(arg);
 }
 
-/* Queues that nobody else looks at, polled in each context. */
+/* Queues that nothing else polls, polled in each context. */
 static void kt_polling(void)
 {
 	struct kt_link *l = kt_open(&(struct kt_opts){
@@ -312,7 +312,7 @@ struct kt_storm {
 	struct hrtimer timer;
 	struct kt_link *l;
 	struct kt_op **op;
-	int next, rv;
+	int next, ret;
 };
 
 static enum hrtimer_restart kt_storm_timer(struct hrtimer *t)
@@ -320,7 +320,7 @@ static enum hrtimer_restart kt_storm_timer(struct hrtimer *t)
 	struct kt_storm *s = container_of(t, struct kt_storm, timer);
 	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, s->op[s->next], NULL, 0);
 
-	s->rv = s->rv ?: kt_post(&s->l->b, &wr);
+	s->ret = s->ret ?: kt_post(&s->l->b, &wr);
 	if (++s->next == KT_MANY)
 		return HRTIMER_NORESTART;
 	hrtimer_forward_now(t, ns_to_ktime(200 * NSEC_PER_USEC));
@@ -353,7 +353,7 @@ static void kt_storm_facts(struct kt_storm *s, struct kt_op **recv,
 		bad += !kt_wait(&s->l->b, s->op[i]) ||
 		       !kt_wait(&s->l->a, mine[i]);
 	kt_equal(bad, 0, "all are complete");
-	kt_equal(s->rv, 0, "posted by interrupts");
+	kt_equal(s->ret, 0, "posted by interrupts");
 }
 
 static void kt_storm(void)

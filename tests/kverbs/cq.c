@@ -22,7 +22,7 @@ static const struct {
 	  "IB_POLL_UNBOUND_WORKQUEUE" },
 };
 
-/* One Send from a to b, with these flags; judged if b's side is to be. */
+/* One Send from a to b, with these flags. b's side is checked if asked for. */
 static struct kt_op *kt_one_send(struct kt_link *l, int flags)
 {
 	struct kt_op *o = kt_op(l), *r = kt_op(l);
@@ -57,12 +57,12 @@ static void kt_contexts(void)
 }
 
 /**
- * struct kt_watch - what is known of calls to a completion handler
+ * struct kt_watch - calls of a completion handler
  * @calls: how many
  * @running: of them under way
  * @twice: one began before another had ended
- * @poster: who posts at this moment, with softirqs off
- * @nested: one was called by a poster
+ * @poster: the task that posts at this moment, with softirqs off
+ * @nested: one was called by the poster
  * @called: one was called
  */
 static struct kt_watch {
@@ -112,7 +112,7 @@ static void kt_arming_facts(struct kt_link *l)
 	kt_equal(ib_req_notify_cq(cq, kt_next), 0, "armed, nothing missed");
 	kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS, "receive");
 	kt_fact(kt_called(), "the handler is called");
-	/* Not armed: these three are not told. */
+	/* Not armed: these three raise no event. */
 	kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS, "receive");
 	kt_completes(&l->b, kt_one_send(l, IB_SEND_SOLICITED), IB_WC_SUCCESS,
 		     "receive");
@@ -143,8 +143,8 @@ static void kt_arming(void)
 }
 
 /*
- * Documentation/infiniband/core_locking.rst: no handler is called by the one
- * who posts, who may hold the lock that the handler takes.
+ * Documentation/infiniband/core_locking.rst: a post calls no handler, since the
+ * caller may hold the lock that the handler takes.
  */
 static void kt_nesting_facts(struct kt_link *l)
 {
@@ -214,7 +214,7 @@ static struct kt_echo {
 	struct kt_op *pong[200];
 	atomic_t running, twice, left;
 	enum ib_wc_status want;
-	int rv;
+	int ret;
 	struct completion done;
 } kt_echo;
 
@@ -222,7 +222,7 @@ static void kt_echo_next(int i)
 {
 	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, kt_echo.ping[i], NULL, 0);
 
-	kt_echo.rv = kt_echo.rv ?: kt_post(&kt_echo.l->a, &wr);
+	kt_echo.ret = kt_echo.ret ?: kt_post(&kt_echo.l->a, &wr);
 }
 
 static void kt_echo_handler(struct ib_cq *cq, void *ctx)
@@ -262,7 +262,7 @@ static void kt_echo_run(int n, enum ib_wc_status want, const char *what)
 	kt_fact(wait_for_completion_timeout(&kt_echo.done, KT_TIMEOUT),
 		"%d Sends, each posted by the handler of the one before%s", n,
 		what);
-	kt_equal(kt_echo.rv, 0, "all were posted%s", what);
+	kt_equal(kt_echo.ret, 0, "all were posted%s", what);
 	kt_equal(atomic_read(&kt_echo.twice), 0,
 		 "calls while the handler was running%s", what);
 }
@@ -346,7 +346,7 @@ static void kt_overflow(void)
 	kt_free_raw(l);
 }
 
-/* Which numbers of entries there can be. */
+/* Valid and invalid numbers of entries. */
 static void kt_sizes(void)
 {
 	struct rdma_cm_id *id = kt_bound_id();

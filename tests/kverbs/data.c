@@ -19,7 +19,7 @@ static const struct kt_opts kt_unsafe = {
 	.pd_flags = IB_PD_UNSAFE_GLOBAL_RKEY,
 };
 
-/* A Send of what @sge says into @rsge; states how it ended. */
+/* A Send of @sge into @rsge; states its result. */
 static bool kt_send(struct kt_end *from, struct ib_sge *sge, int n,
 		    struct kt_end *to, struct ib_sge *rsge, int rn, u32 len)
 {

@@ -12,7 +12,7 @@
 
 static const struct kt_opts kt_usual;
 
-/* A Send with Invalidate of @buf's bytes; the operation is not yet judged. */
+/* A Send with Invalidate of @buf's bytes; the result is not yet checked. */
 static struct kt_op *kt_send_inv(struct kt_end *from, struct kt_buf *buf,
 				 u32 stag, int flags)
 {
@@ -115,7 +115,7 @@ static void kt_may_not(struct kt_end *from, struct kt_end *to, u32 stag,
 		"the event QP_ACCESS_ERR");
 }
 
-/* What @to has; what @from may not withdraw of it, and why. */
+/* Regions of @to's that @from may not withdraw, and why. */
 struct kt_forbidden {
 	const char *what;
 	bool (*prepare)(struct kt_end *to, struct kt_mr *m, u32 *stag);
@@ -206,7 +206,7 @@ static void kt_remote_bad(void)
 	}
 }
 
-/* A region in force of another domain: of another connection's. */
+/* A valid region of another domain: of another connection's. */
 static void kt_remote_other_pd(void)
 {
 	struct kt_link *l = kt_open(&kt_usual), *other = kt_open(&kt_usual);
@@ -222,7 +222,7 @@ static void kt_remote_other_pd(void)
 	if (!m || !kt_reg(&other->b, m, KT_RW))
 		goto out;
 	kt_may_not(&l->a, &l->b, m->mr->rkey, KW_TERM_RDMAP_PROT_CANT_INV);
-	/* The region has not changed for those whom it is for. */
+	/* In its own domain the region has not changed. */
 	kt_mr_fill(m, 2);
 	buf = kt_buf(other, 100);
 	sge = kt_sge(&other->a, buf, 0, 100);
@@ -302,7 +302,7 @@ out:
 	kt_close(l);
 }
 
-/* What can not be withdrawn is refused before anything is sent. */
+/* A Read that cannot withdraw its sink is refused before anything is sent. */
 static void kt_read_inv_bad(bool any)
 {
 	struct kt_link *l = kt_open(&kt_usual);

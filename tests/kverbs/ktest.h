@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * A consumer of kernel verbs that does each thing right and wrong once.
+ * A consumer of kernel verbs that uses each right and wrong once.
  *
  * A case opens a link (two queue pairs of this kernel, connected by rdma_cm),
  * takes operations, buffers and regions from it, states facts, and closes it.
- * Whatever a case took lives until the link is closed, and closing drains the
- * queue pairs first: a case may give up anywhere.
+ * All that a case took lives until the link is closed. Closing drains the queue
+ * pairs first, so that a case may return anywhere.
  */
 #ifndef KT_KTEST_H
 #define KT_KTEST_H
@@ -40,9 +40,11 @@ extern const struct kt_case kt_post_cases[];
 extern const struct kt_case kt_context_cases[];
 extern const struct kt_case kt_cq_cases[];
 extern const struct kt_case kt_refuse_cases[];
+extern const struct kt_case kt_cm_cases[];
+extern const struct kt_case kt_batch_cases[];
 
 /**
- * struct kt_opts - what a link is made of; 0 means the usual
+ * struct kt_opts - options of a link; 0 means the usual
  * @poll: polling context of the completion queues
  * @handler: completion handler: the queues are made with ib_create_cq()
  * @cqe: entries of each completion queue
@@ -98,7 +100,7 @@ struct kt_end {
 /**
  * struct kt_link - a connection, both ends of it
  * @opts: what was asked for
- * @listener: that @b came from
+ * @listener: it accepted @b
  * @a: the end that connected
  * @b: the end that accepted
  * @arm_a: receive that waits at @a for the end of the connection
@@ -159,7 +161,7 @@ struct kt_buf {
  * @mr: the region
  * @dev: that the pages are mapped for
  * @nr_pages: entries of @page
- * @page: @nr_pages of them, deliberately not in a row
+ * @page: @nr_pages of them, deliberately not contiguous
  * @sg: the pages, mapped
  */
 struct kt_mr {
@@ -178,6 +180,7 @@ bool kt_wait_down(struct kt_link *l);
 bool kt_wait_event(struct kt_end *e, enum ib_event_type type);
 int kt_state(struct kt_end *e);
 void kt_event(struct ib_event *ev, void *ctx);
+const char *kt_server(void);
 int kt_addr(struct sockaddr_storage *addr, const char *text, int port);
 struct rdma_cm_id *kt_bound_id(void);
 
@@ -228,7 +231,7 @@ enum kt_context {
 	KT_NR_CONTEXTS,
 };
 
-/* What kt_op.seen says. */
+/* Values of kt_op.seen. */
 #define KT_SEEN_TASK	1
 #define KT_SEEN_SOFTIRQ	2
 #define KT_SEEN_HARDIRQ	3

@@ -21,6 +21,16 @@ MODULE_PARM_DESC(client, "address of the connecting end");
 static int kt_port = 7000;
 
 /**
+ * kt_server() - the address of the accepting end
+ *
+ * Return: its text.
+ */
+const char *kt_server(void)
+{
+	return server;
+}
+
+/**
  * kt_addr() - an address from its text
  * @addr: result
  * @text: the address
@@ -89,7 +99,7 @@ static int kt_setup(struct kt_end *e)
 					    IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_RC,
 	};
-	int rv;
+	int ret;
 
 	e->pd = ib_alloc_pd(e->id->device, o->pd_flags);
 	if (IS_ERR(e->pd))
@@ -102,9 +112,9 @@ static int kt_setup(struct kt_end *e)
 		return PTR_ERR(e->rcq);
 	attr.send_cq = e->scq;
 	attr.recv_cq = e->rcq;
-	rv = rdma_create_qp(e->id, e->pd, &attr);
-	e->qp = rv ? NULL : e->id->qp;
-	return rv;
+	ret = rdma_create_qp(e->id, e->pd, &attr);
+	e->qp = ret ? NULL : e->id->qp;
+	return ret;
 }
 
 static struct rdma_conn_param kt_conn_param(void)
@@ -142,23 +152,23 @@ static int kt_client_event(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 {
 	struct rdma_conn_param param = kt_conn_param();
 	struct kt_end *e = id->context;
-	int rv = 0;
+	int ret = 0;
 
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		rv = rdma_resolve_route(id, 10000);
+		ret = rdma_resolve_route(id, 10000);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		rv = kt_setup(e);
-		if (!rv)
-			rv = rdma_connect_locked(id, &param);
+		ret = kt_setup(e);
+		if (!ret)
+			ret = rdma_connect_locked(id, &param);
 		break;
 	default:
 		kt_either_event(e, ev);
 	}
-	if (rv)
-		kt_is_up(e, rv);
-	/* The id is destroyed by kt_close() alone. */
+	if (ret)
+		kt_is_up(e, ret);
+	/* Only kt_close() destroys the id. */
 	return 0;
 }
 
@@ -166,18 +176,18 @@ static int kt_server_event(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 {
 	struct rdma_conn_param param = kt_conn_param();
 	struct kt_end *e = id->context;
-	int rv;
+	int ret;
 
 	switch (ev->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		if (e->id)
 			return -EBUSY;
 		e->id = id;
-		rv = kt_setup(e);
-		if (!rv)
-			rv = rdma_accept(id, &param);
-		if (rv)
-			kt_is_up(e, rv);
+		ret = kt_setup(e);
+		if (!ret)
+			ret = rdma_accept(id, &param);
+		if (ret)
+			kt_is_up(e, ret);
 		break;
 	default:
 		kt_either_event(e, ev);
@@ -197,15 +207,15 @@ static void kt_end_init(struct kt_end *e, struct kt_link *l, const char *name)
 static int kt_listen(struct kt_link *l, struct sockaddr_storage *addr)
 {
 	struct rdma_cm_id *id;
-	int rv;
+	int ret;
 
 	id = rdma_create_id(&init_net, kt_server_event, &l->b, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	l->listener = id;
-	rv = rdma_bind_addr(id, (struct sockaddr *)addr);
-	return rv ?: rdma_listen(id, 4);
+	ret = rdma_bind_addr(id, (struct sockaddr *)addr);
+	return ret ?: rdma_listen(id, 4);
 }
 
 static int kt_wait_up(struct kt_end *e)
@@ -219,27 +229,27 @@ static int kt_connect(struct kt_link *l)
 {
 	struct sockaddr_storage src, dst;
 	struct rdma_cm_id *id;
-	int rv;
+	int ret;
 
-	rv = kt_addr(&dst, server, kt_port++) ?: kt_addr(&src, client, 0);
-	if (!rv)
-		rv = kt_listen(l, &dst);
-	if (rv)
-		return rv;
+	ret = kt_addr(&dst, server, kt_port++) ?: kt_addr(&src, client, 0);
+	if (!ret)
+		ret = kt_listen(l, &dst);
+	if (ret)
+		return ret;
 	id = rdma_create_id(&init_net, kt_client_event, &l->a, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	l->a.id = id;
-	rv = rdma_resolve_addr(id, (struct sockaddr *)&src,
-			       (struct sockaddr *)&dst, 10000);
-	rv = rv ?: kt_wait_up(&l->a);
-	return rv ?: kt_wait_up(&l->b);
+	ret = rdma_resolve_addr(id, (struct sockaddr *)&src,
+				(struct sockaddr *)&dst, 10000);
+	ret = ret ?: kt_wait_up(&l->a);
+	return ret ?: kt_wait_up(&l->b);
 }
 
 /**
  * kt_open() - connect two queue pairs
- * @opts: what they are to be like
+ * @opts: its options
  *
  * Context: process. A failure is stated as a fact.
  * Return: the link, for kt_close(), or NULL.
@@ -247,7 +257,7 @@ static int kt_connect(struct kt_link *l)
 struct kt_link *kt_open(const struct kt_opts *opts)
 {
 	struct kt_link *l = kzalloc(sizeof(*l), GFP_KERNEL);
-	int rv;
+	int ret;
 
 	if (!kt_fact(l, "memory for a link"))
 		return NULL;
@@ -261,8 +271,8 @@ struct kt_link *kt_open(const struct kt_opts *opts)
 	INIT_LIST_HEAD(&l->mrs);
 	kt_end_init(&l->a, l, "a");
 	kt_end_init(&l->b, l, "b");
-	rv = kt_connect(l);
-	if (!kt_equal(rv, 0, "two queue pairs connect")) {
+	ret = kt_connect(l);
+	if (!kt_equal(ret, 0, "two queue pairs connect")) {
 		kt_close(l);
 		return NULL;
 	}
@@ -317,7 +327,7 @@ void kt_close(struct kt_link *l)
 }
 
 /**
- * kt_wait_down() - wait until both ends have heard of the connection's end
+ * kt_wait_down() - wait until both ends have the event of the connection's end
  * @l: the link
  *
  * Context: process.
@@ -357,9 +367,9 @@ int kt_state(struct kt_end *e)
 {
 	struct ib_qp_init_attr init;
 	struct ib_qp_attr attr;
-	int rv = ib_query_qp(e->qp, &attr, IB_QP_STATE, &init);
+	int ret = ib_query_qp(e->qp, &attr, IB_QP_STATE, &init);
 
-	return rv ?: attr.qp_state;
+	return ret ?: attr.qp_state;
 }
 
 /**
@@ -372,16 +382,16 @@ struct rdma_cm_id *kt_bound_id(void)
 {
 	struct sockaddr_storage addr;
 	struct rdma_cm_id *id;
-	int rv;
+	int ret;
 
 	id = rdma_create_id(&init_net, kt_server_event, NULL, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return id;
-	rv = kt_addr(&addr, server, kt_port++);
-	rv = rv ?: rdma_bind_addr(id, (struct sockaddr *)&addr);
-	if (!rv && id->device)
+	ret = kt_addr(&addr, server, kt_port++);
+	ret = ret ?: rdma_bind_addr(id, (struct sockaddr *)&addr);
+	if (!ret && id->device)
 		return id;
 	rdma_destroy_id(id);
-	return ERR_PTR(rv ?: -ENODEV);
+	return ERR_PTR(ret ?: -ENODEV);
 }

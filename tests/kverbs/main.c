@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Facts, and the two files through which they are asked for:
+ * Facts, and the files of debugfs through which they are used:
  *
  * /sys/kernel/debug/kiwarp_ktest/run
- *	a name, or the start of one: the cases that begin with it are run, in
- *	the writer's context
+ *	Write: a name, or the start of one. The cases that begin with it run in
+ *	the writer's context.
  * /sys/kernel/debug/kiwarp_ktest/results
- *	what the last run has shown, as KTAP
+ *	The results of the last run, as KTAP.
  * /sys/kernel/debug/kiwarp_ktest/hold
- *	1: open a connection and keep it; 0: close it
+ *	Write 1: open a connection and keep it. 0: close it.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -31,7 +31,7 @@ static struct kt_link *kt_held;
 
 static const struct kt_case *const kt_groups[] = {
 	kt_data_cases, kt_mr_cases, kt_inv_cases, kt_post_cases,
-	kt_context_cases, kt_cq_cases, kt_refuse_cases,
+	kt_context_cases, kt_cq_cases, kt_refuse_cases, kt_cm_cases, kt_batch_cases,
 };
 
 static __printf(1, 0) void kt_vlog(const char *fmt, va_list args)
@@ -49,7 +49,7 @@ static __printf(1, 2) void kt_say(const char *fmt, ...)
 	va_end(args);
 }
 
-/* A fact that a case states again and again counts once, unless it fails. */
+/* A fact that a case states several times counts once, unless it fails. */
 static bool kt_is_new(const char *what)
 {
 	return !strstr(kt_log + kt_case, what);
@@ -91,9 +91,9 @@ bool kt_fact(bool good, const char *fmt, ...)
 }
 
 /**
- * kt_equal() - state the fact that a number is what it should be
+ * kt_equal() - state the fact that a number has the expected value
  * @got: the number
- * @want: what it should be
+ * @want: the expected value
  * @fmt: what number it is
  *
  * Context: process; the case under way.
@@ -159,22 +159,22 @@ static ssize_t kt_results_read(struct file *file, char __user *ubuf,
 {
 	char head[96];
 	size_t n;
-	ssize_t rv;
+	ssize_t ret;
 
 	mutex_lock(&kt_lock);
 	n = scnprintf(head, sizeof(head),
 		      "KTAP version 1\n1..%d\n# pass:%d fail:%d\n",
 		      kt_good + kt_bad, kt_good, kt_bad);
 	if (*pos < n) {
-		rv = simple_read_from_buffer(ubuf, len, pos, head, n);
+		ret = simple_read_from_buffer(ubuf, len, pos, head, n);
 	} else {
 		*pos -= n;
-		rv = simple_read_from_buffer(ubuf, len, pos, kt_log,
-					     kt_log_len);
+		ret = simple_read_from_buffer(ubuf, len, pos, kt_log,
+					      kt_log_len);
 		*pos += n;
 	}
 	mutex_unlock(&kt_lock);
-	return rv;
+	return ret;
 }
 
 static const struct file_operations kt_results_fops = {
@@ -186,12 +186,12 @@ static ssize_t kt_hold_write(struct file *file, const char __user *ubuf,
 			     size_t len, loff_t *pos)
 {
 	static const struct kt_opts usual;
-	ssize_t rv = len;
+	ssize_t ret = len;
 	bool hold;
 
-	rv = kstrtobool_from_user(ubuf, len, &hold);
-	if (rv)
-		return rv;
+	ret = kstrtobool_from_user(ubuf, len, &hold);
+	if (ret)
+		return ret;
 	mutex_lock(&kt_lock);
 	kt_name = "hold";
 	if (hold && !kt_held)
@@ -200,9 +200,9 @@ static ssize_t kt_hold_write(struct file *file, const char __user *ubuf,
 		kt_close(kt_held);
 	if (!hold)
 		kt_held = NULL;
-	rv = hold && !kt_held ? -EIO : len;
+	ret = hold && !kt_held ? -EIO : len;
 	mutex_unlock(&kt_lock);
-	return rv;
+	return ret;
 }
 
 static const struct file_operations kt_hold_fops = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Fast registration: what can be mapped, who may do what with it, and when.
+ * Fast registration: what can be mapped, the rights to it, and their times.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -14,7 +14,7 @@
 
 static const struct kt_opts kt_usual;
 
-/* A Read or Write of @len bytes at @off of a region of b's; not yet judged. */
+/* A Read or Write of @len bytes at @off of a region of b's; not yet checked. */
 static struct kt_op *kt_touch(struct kt_link *l, enum ib_wr_opcode op,
 			      struct kt_buf *buf, u64 addr, u32 rkey)
 {
@@ -46,7 +46,7 @@ static bool kt_write_right(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 					    rkey), IB_WC_SUCCESS, "Write");
 }
 
-/* A Read that b refuses: the Read says so, and the connection ends. */
+/* A Read that b refuses: the Read fails, and the connection ends. */
 static void kt_read_refused(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 			    u16 code, const char *what)
 {
@@ -62,7 +62,7 @@ static void kt_read_refused(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 		"b has the event QP_ACCESS_ERR");
 }
 
-/* A Write that b refuses is complete before: only the end tells of it. */
+/* A Write that b refuses is complete before: only the end shows it. */
 static void kt_write_refused(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 			     u16 code)
 {
@@ -75,7 +75,7 @@ static void kt_write_refused(struct kt_link *l, u64 addr, u32 rkey, u32 len,
 		"b has the event QP_ACCESS_ERR");
 }
 
-/* A link, with a region of b's, and what is to be shown with the two. */
+/* A link, a region of b's, and the function that tests them. */
 static void kt_with(u32 pages, void (*facts)(struct kt_link *, struct kt_mr *))
 {
 	struct kt_link *l = kt_open(&kt_usual);
@@ -264,7 +264,7 @@ out:
 		__free_pages(big, get_order(SZ_128K));
 }
 
-/* After a change of key the region is another to those who know the old one. */
+/* After a change of key the old STag is not valid any more. */
 static void kt_key_facts(struct kt_link *l, struct kt_mr *m)
 {
 	u32 old;
@@ -294,7 +294,7 @@ static void kt_keys(void)
 	kt_with(2, kt_key_facts);
 }
 
-/* The same pages with the same key again: withdrawn and put into force. */
+/* The same pages with the same key again: withdrawn and registered. */
 static void kt_again_facts(struct kt_link *l, struct kt_mr *m)
 {
 	int i;
@@ -317,7 +317,7 @@ static void kt_again(void)
 	kt_with(3, kt_again_facts);
 }
 
-/* A new map has no effect on what is registered, until it is registered. */
+/* A new map has no effect on the registration until it is registered. */
 static void kt_map_early_facts(struct kt_link *l, struct kt_mr *m)
 {
 	if (!kt_reg(&l->b, m, KT_RW))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Work requests, their completions, and the memory that they are about.
+ * Work requests, their completions, and their memory.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -42,7 +42,7 @@ struct kt_op *kt_op(struct kt_link *l)
 }
 
 /**
- * kt_poll() - handle what is in an end's queues, if nobody else does
+ * kt_poll() - poll an end's queues, if they are polled directly
  * @e: end
  *
  * Context: any.
@@ -77,10 +77,10 @@ bool kt_wait(struct kt_end *e, struct kt_op *op)
 }
 
 /**
- * kt_completes() - state the fact that an operation ends as it should
+ * kt_completes() - state the fact that an operation has the expected result
  * @e: end at which it was posted
  * @op: the operation
- * @want: how it should end
+ * @want: the expected status
  * @what: what it is
  *
  * Context: process.
@@ -154,7 +154,7 @@ bool kt_is_filled(const u8 *p, u32 len, u32 seed)
 }
 
 /**
- * kt_holds() - compare a buffer with what it should hold, and nothing else
+ * kt_holds() - compare a buffer and its surroundings with the expected bytes
  * @b: the buffer, from kt_buf()
  * @off: where the pattern begins
  * @len: bytes of the pattern
@@ -270,7 +270,7 @@ int kt_recv(struct kt_end *e, struct kt_op *o, struct ib_sge *sge, int n)
  * kt_drain() - wait until all that is posted at an end is complete
  * @e: end
  *
- * As ib_drain_qp(), which relies on a handler of ours to poll.
+ * As ib_drain_qp(), which needs a handler of ours to poll.
  *
  * Context: process.
  */
@@ -290,7 +290,7 @@ void kt_drain(struct kt_end *e)
 }
 
 /**
- * kt_arm() - post a receive at both ends that shows how the connection ends
+ * kt_arm() - post a receive at both ends that shows the end of the connection
  * @l: link
  *
  * Context: process.
@@ -307,7 +307,7 @@ void kt_arm(struct kt_link *l)
  * kt_terminated() - state the facts of a connection that one end has ended
  * @l: link; kt_arm() was called
  * @from: the end that found the error
- * @code: enum kw_term_code that it tells the other
+ * @code: enum kw_term_code of its Terminate
  *
  * Context: process.
  */

@@ -16,7 +16,7 @@ static int kt_post_bad(struct kt_end *e, struct ib_rdma_wr *wr,
 	return ib_post_send(e->qp, &wr->wr, bad);
 }
 
-/* The third of a list is refused: those before are posted, those after not. */
+/* The third of a list is invalid: those before are posted, those after not. */
 static void kt_list(void)
 {
 	struct kt_link *l = kt_open(&kt_usual);
@@ -77,7 +77,7 @@ static void kt_recv_list(void)
 	kt_close(l);
 }
 
-/* What can be posted to the send queue, and what not, with its errno. */
+/* Work requests that can be posted, and those that cannot, with the errno. */
 static void kt_opcodes(void)
 {
 	static const struct {
@@ -119,7 +119,7 @@ static void kt_opcodes(void)
 	wr.wr.opcode = IB_WR_SEND;
 	wr.wr.num_sge = -1;
 	kt_equal(kt_post(&l->a, &wr), -EINVAL, "a Send of -1 SGEs");
-	/* The connection has noticed nothing of it. */
+	/* The connection has not been affected. */
 	o = kt_op(l);
 	kt_arm(l);
 	wr = kt_wr(IB_WR_SEND, o, NULL, 0);
@@ -168,8 +168,8 @@ static void kt_signals(void)
 }
 
 /*
- * A Read that is never answered would hold the queue; there is none at hand,
- * so the work is posted in one list that is longer than the queue.
+ * A Read that is never answered would fill the queue, but there is none. So the
+ * work is posted in one list that is longer than the queue.
  */
 static void kt_full(void)
 {
@@ -271,7 +271,7 @@ static void kt_early(void)
 	kt_close(l);
 }
 
-/* Drain: when it returns all is complete, also what was never started. */
+/* Drain: when it returns all is complete, also work that was never started. */
 static void kt_drain_facts(struct kt_link *l)
 {
 	struct kt_op *o[8], *r[8];
@@ -321,7 +321,7 @@ static void kt_drains(void)
 	}
 }
 
-/* No receive for a Send: the sender's Reads behind it say so. */
+/* No receive for a Send: the sender's Reads behind it fail. */
 static void kt_no_receive(void)
 {
 	struct kt_link *l = kt_open(&kt_usual);
@@ -368,7 +368,7 @@ static void kt_too_long(void)
 	kt_close(l);
 }
 
-/* An lkey that is not one. */
+/* An invalid lkey. */
 static void kt_bad_lkey(void)
 {
 	struct kt_link *l = kt_open(&kt_usual);

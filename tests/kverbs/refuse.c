@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What the device does not do, and that it says so.
+ * What the device does not support, and the errors for it.
  */
 #include <linux/kernel.h>
 
 #include "ktest.h"
 
-/* The queue pair's type, its capacities, one thing wrong at a time. */
+/* The queue pair's type and its capacities, one of them invalid at a time. */
 static void kt_qp_refused(struct kt_link *l, const struct ib_qp_init_attr *wrong,
 			  int errno_want, const char *what)
 {

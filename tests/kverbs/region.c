@@ -8,7 +8,7 @@
 
 #include "ktest.h"
 
-/* Pages that were asked for in a row often lie in one: swap some. */
+/* Consecutive allocations are often contiguous: swap some pages. */
 static void kt_mr_pages(struct kt_mr *m)
 {
 	u32 i;
@@ -52,7 +52,7 @@ struct kt_mr *kt_mr(struct kt_end *e, struct ib_pd *pd, u32 pages)
 }
 
 /**
- * kt_mr_free() - give a region and its pages back
+ * kt_mr_free() - free a region and its pages
  * @m: region
  *
  * Context: process.
@@ -191,7 +191,7 @@ void kt_mr_fill(struct kt_mr *m, u32 seed)
  * @m: region
  * @from: first byte
  * @to: after the last
- * @seed: what kt_mr_fill() was or would have been given
+ * @seed: the seed that kt_mr_fill() got or would have got
  *
  * Return: whether each byte is right.
  */

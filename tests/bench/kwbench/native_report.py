@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .native import COUNTERS, Measured, Series
+from .native import COUNTERS, Measured, Pair, Series
 from .plan import variant_of
 from .report import number, table
 from .rows import BY_NAME, Row
@@ -106,6 +106,26 @@ def counters(measured: Measured, mtu: int) -> str:
     return table(["", "", *(COUNTERS[name] for name in seen)], lines)
 
 
+def verdict(found: Ratio, factor: float) -> str:
+    """Only an interval that is whole on one side of it decides."""
+    if found.low >= factor:
+        return "met"
+    return "missed" if found.high < factor else "open: the interval contains it"
+
+
+def targets(measured: Measured, mtu: int) -> str:
+    lines = []
+    for row in _rows(measured, mtu):
+        for t in row.native_targets:
+            found = measured.ratio(row.name, mtu, Pair(t.of, t.variant))
+            if found:
+                lines.append([row.title, f"{title(t.of)} / {title(t.variant)}", f"{t.factor:.2f}",
+                              ratio_text(found), verdict(found, t.factor)])
+    if not lines:
+        return ""
+    return f"## Targets, MTU {mtu}\n\n" + table(["", "CPU time", "at least", "found", ""], lines)
+
+
 def again(measured: Measured, mtu: int) -> str:
     """How far the same thing measured twice is apart."""
     apart = [r.value for row in _rows(measured, mtu) for p in measured.pairs
@@ -134,6 +154,7 @@ def markdown(measured: Measured) -> str:
             f"\"Less system calls\": without the {measured.call_excess * 1e6:.1f} us by which each of them takes "
             "longer here than in this machine's own kernel.\n\n"
             + again(measured, mtu) + "\n" + ratios(measured, mtu),
+            targets(measured, mtu),
             f"## For each message, MTU {mtu}\n\n" + counters(measured, mtu)]
     parts.append(missing(measured))
     return "\n".join(p for p in parts if p)

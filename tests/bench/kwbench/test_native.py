@@ -53,6 +53,17 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(found.low, 2.0)
         self.assertAlmostEqual(found.high, 2.0)
 
+    def test_a_target_is_met_by_the_whole_interval(self):
+        for low, high, want in ((1.0, 1.2, "met"), (0.8, 0.99, "missed"), (0.9, 1.1, "open")):
+            with self.subTest(low=low):
+                found = stats.Ratio((low + high) / 2, low, high, 20)
+                self.assertTrue(native_report.verdict(found, 1.0).startswith(want))
+
+    def test_targets_are_reported(self):
+        some = measured({"kiwarp": {n: 3.0 for n in STEADY}, "tcp": {n: 2.0 for n in STEADY}}, [("tcp", "kiwarp")])
+        self.assertIn("| 0.98 | 0.667 (0.667 to 0.667) | missed |", native_report.targets(some, 1500))
+        self.assertIn("missed", native_report.markdown(some))
+
     def test_system_calls_can_be_left_out(self):
         some = measured({"kiwarp": {n: 3.0 for n in STEADY}, "tcp": {n: 4.0 for n in STEADY}}, [("tcp", "kiwarp")])
         some.call_excess = 1.0

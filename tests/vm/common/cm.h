@@ -69,6 +69,7 @@ class EventChannel {
   EventChannel& operator=(const EventChannel&) = delete;
 
   int fd() const { return channel_->fd; }
+  rdma_event_channel* raw() const { return channel_; }
   CmId createId();
   CmId listen(Address address, int backlog);
 

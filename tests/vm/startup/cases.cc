@@ -35,8 +35,10 @@ void Suite::settings() {
   number("ack_segments", 4, 2, 16, true);
   number("connect_timeout_ms", 20000, 100, 600000, false);
   number("start_timeout_ms", 10000, 100, 600000, false);
+  number("reply_timeout_ms", 60000, 100, 600000, false);
   number("offer_timeout_ms", 60000, 100, 600000, false);
   number("first_fpdu_timeout_ms", 200, 1, 60000, true);
+  number("linger_timeout_ms", 60000, 100, 600000, true);
   number("keepalive_idle_s", 7200, 1, 32767, true);
   number("keepalive_interval_s", 75, 1, 32767, false);
   number("keepalive_probes", 9, 1, 127, false);
@@ -185,7 +187,7 @@ void Suite::readyToReceive() {
   server_.put("rtr", "send write read");
   client_.put("rtr", "send read");
   attempt("ready to receive by what both know", a);
-  wire("and that is the read", "rep frame.* A=1 send=0 write=0 read=1.*req first op=1");
+  wire("and of that the read", "rep frame.* A=1 send=1 write=0 read=1.*req first op=1");
 
   server_.put("rtr", "write");
   client_.put("rtr", "read send");
@@ -305,7 +307,7 @@ void Suite::laterOnly() {
     talk(a, server, client);
   });
   wire("they stay as they were",
-       "rep frame rev=2 M=0 C=1.* A=1 send=0 write=1 read=0 ird=16 ord=16");
+       "rep frame rev=2 M=0 C=1.* A=1 send=0 write=1 read=1 ird=16 ord=16");
   reset();
 }
 
@@ -363,7 +365,7 @@ void Suite::destroyed() {
     const int silent = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
     checkErrno(bind(silent, address.get(), address.length), "bind");
     checkErrno(listen(silent, 4), "listen");
-    client_.put("start_timeout_ms", "120000");
+    client_.put("reply_timeout_ms", "120000");
     EventChannel client_cm;
     const auto begin = Clock::now();
     {

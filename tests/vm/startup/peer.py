@@ -121,13 +121,14 @@ class Initiator:
         check(what, good, f"{head!r} {got!r} {how}")
 
     def frames(self):
-        self.accepted("revision 1, 512 bytes", frame(REQ, 1, C, b"x" * 512), (REP, C, 1))
+        self.accepted("revision 1, 255 bytes", frame(REQ, 1, C, b"x" * 255), (REP, C, 1))
         self.accepted("revision 1, byte by byte", frame(REQ, 1, 0), (REP, C, 1), slowly=True)
         self.accepted("revision 1, reserved bits", frame(REQ, 1, 0x37), (REP, C, 1))
-        self.accepted("revision 2, 508 bytes", frame(REQ, 2, C | S, enhanced() + b"x" * 508),
+        self.accepted("revision 2, 255 bytes", frame(REQ, 2, C | S, enhanced() + b"x" * 255),
                       (REP, C | S, 2))
         self.accepted("revision 2, reserved bits", frame(REQ, 2, 0x37, enhanced()), (REP, C | S, 2))
         self.accepted("revision 2 without enhanced data", frame(REQ, 2, C, b"xx"), (REP, C, 2))
+        self.accepted("revision 0 in a request", frame(REQ, 0, C), (REP, 0x80 | C, 0))
         self.accepted("depths that are not negotiated",
                       frame(REQ, 2, C | S, enhanced(0, NONE, NONE)), (REP, C | S, 2),
                       NONE << 16 | NONE)
@@ -138,7 +139,6 @@ class Initiator:
         self.refused("a key that is wrong in its last byte", frame(REQ[:15] + b"f", 1, C))
         self.refused("a reply", frame(REP, 1, C))
         self.refused("revision 3", frame(REQ, 3, C))
-        self.refused("revision 0 in a request", frame(REQ, 0, C))
         self.refused("513 bytes of private data", frame(REQ, 1, C, b"", 513))
         self.refused("too little for enhanced data", frame(REQ, 2, S, b"xxx"))
         self.refused("bytes behind the request", frame(REQ, 2, C | S, enhanced()) + b"\0")
@@ -172,7 +172,7 @@ class Initiator:
 
     def revision_0(self):
         self.start_key()
-        self.private("revision 0, 512 bytes", b"x" * 512, KEY + bytes([C]), KEY + bytes([C]))
+        self.private("revision 0, 255 bytes", b"x" * 255, KEY + bytes([C]), KEY + bytes([C]))
         self.private("revision 0, C is confirmed", b"x", KEY + b"\0", KEY + bytes([C]))
         self.private("revision 0, another key", b"x", REQ, b"", "conn_bad_start")
         self.private("revision 0, bytes behind the key", b"x", KEY + b"\x40\0", b"",
@@ -258,7 +258,7 @@ class Responder:
         self.case("a reply without enhanced data", protocol, [self.answer(frame(REP, 2, C))])
         self.case("too long a reply", protocol, [self.answer(frame(REP, 2, C, b"", 513))])
         self.case("a reject without enhanced data", refused, [self.answer(frame(REP, 2, C | R))])
-        with setting(self.device, "start_timeout_ms", "4000"):
+        with setting(self.device, "reply_timeout_ms", "4000"):
             self.case("half a reply, then silence", "UNREACHABLE status -ETIMEDOUT",
                       [self.answer(frame(REP, 2, C | S, good)[:23])])
 

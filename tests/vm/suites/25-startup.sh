@@ -156,7 +156,7 @@ raw_peer() {
 killed() {
 	local client
 	port=$((port + 1))
-	put db start_timeout_ms 300000
+	put db reply_timeout_ms 300000
 	start listener - python3 "$here/peer.py" silent 10.1.0.1 $port
 	wait_server listener - $port
 	"$startup" --to 10.1.0.1 --client-addr 10.1.0.2 --port $port --outcome none &

@@ -26,6 +26,9 @@ setup_wire() {
 setup_wire
 absorb kernel sh -c "echo '${ONLY:-}' >$ktest/run && cat $ktest/results"
 
+batched=$(cat /sys/class/infiniband/d[ab]/ports/1/hw_counters/tx_batched_posts | tr "\n" "+")0
+[ -n "${ONLY:-}" ] || check "posts of completion handlers go out together" test "$((batched))" -gt 0
+
 # restrack: who looks at the machine sees what is in use, and whose it is.
 count() { rdma resource show "$1" | grep -c "comm \[kiwarp_ktest\]"; }
 check "a connection that is kept" sh -c "echo 1 >$ktest/hold"

@@ -84,6 +84,93 @@ slow_start() {
 	echo "1 2" >/sys/class/infiniband/da/settings/mpa_rev_accept
 }
 
+# Two containers, each with users, processes and a network of its own, and a device on its end of a
+# veth pair.
+container() { # NAME USER COMMAND...
+	local user=$2
+	jail=$1
+	shift 2
+	LIMIT=600 start "$jail" - setpriv --reuid "$user" --regid "$user" --clear-groups \
+		unshare --user --map-root-user --net --pid --fork --mount --mount-proc "$@"
+}
+
+# Its first process, as seen from outside.
+jailed() {
+	local pid=${jobs[$1]}
+	while pid=$(pgrep -oP "$pid"); do
+		if ! [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ]; then
+			echo "$pid"
+			return
+		fi
+	done
+	return 1
+}
+
+in_jail() { # NAME COMMAND...
+	local pid
+	pid=$(jailed "$1")
+	shift
+	nsenter -t "$pid" -n "$@"
+}
+
+furnish() { # NAME INTERFACE ADDRESS DEVICE
+	until_true 20 jailed "$1" || die "no container $1"
+	ip link set "$2" netns "$(jailed "$1")"
+	in_jail "$1" ip link set lo up
+	in_jail "$1" ip link set "$2" up
+	in_jail "$1" ip addr add "$3/24" dev "$2"
+	in_jail "$1" rdma link add "$4" type "$DEV_TYPE" netdev "$2" || die "rdma link add $4"
+	chmod 666 /dev/infiniband/*
+}
+
+containers() {
+	local program=${trust[0]} fifo=/run/victim qpn victim_log in
+	ip link add vx index 111 type veth peer name vy index 112 || die "veth"
+	mkfifo -m 666 "$fifo"
+	# The first line is to begin, the end of file to stop.
+	container here 1000 sh -c "read -r _ <$fifo && exec \"\$@\" <$fifo" sh \
+		"$program" --addr 10.2.0.1 --attack victim --port 18960
+	victim_log=$server_log
+	container there 2000 sleep 600
+	furnish here vx 10.2.0.1 dx
+	furnish there vy 10.2.0.2 dy
+	until_true 20 active dx || die "port of dx is not active"
+	until_true 20 active dy || die "port of dy is not active"
+	exec {in}<>"$fifo"
+	echo >&"$in"
+	until_true 30 grep -q '# qpn' "$victim_log" || die "no victim"
+	qpn=$(sed -n 's/# qpn //p' "$victim_log")
+	absorb "a container with its own network" \
+		nsenter -t "$(jailed there)" --user --net --pid --mount "$program" \
+		--addr 10.2.0.2 --other-addr 10.2.0.1 --attack container --qpn "$qpn"
+	exec {in}>&-
+	await here
+	check_says "the victim in another has not noticed" '^ok .*as it was' cat "$victim_log"
+	stop there
+}
+
+# Revision 0: a process waits in rdma_accept() for its peer, and the device goes. rdma_cm waits for the
+# process; it is loaded last here, and would be told of the device first.
+gone_meanwhile() {
+	check "rmmod" rmmod kiwarp
+	check "rmmod rdma_cm" modprobe -r rdma_ucm rdma_cm
+	load_kiwarp
+	modprobe rdma_ucm
+	link_add da a va || die "rdma link add da"
+	link_add db b vb || die "rdma link add db"
+	until_true 10 active da || die "port of da is not active"
+	until_true 10 active db || die "port of db is not active"
+	chmod 666 /dev/infiniband/*
+	echo 0 >/sys/class/infiniband/da/settings/mpa_rev_accept
+	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
+	LIMIT=600 start acceptor a "${as_2000[@]}" "${trust[@]}" --attack gone
+	until_true 30 grep -q '# accepting' "$server_log" || die "nobody accepts"
+	check "a device goes though a process waits for its peer" ip netns exec a rdma link delete da
+	check "and the process does not wait any more" await acceptor
+	link_add da a va || die "rdma link add da"
+	until_true 10 active da || die "port of da is not active"
+}
+
 if [ -n "${IW_CM_KO:-}" ]; then load_file "$IW_CM_KO"; fi
 setup_pair
 chmod 666 /dev/infiniband/*
@@ -92,9 +179,11 @@ if wanted churn; then
 	absorb "queue pairs come and go" "${attack[@]}" churn --rounds "${ROUNDS:-500}"
 fi
 if wanted foreign; then victim; fi
+if wanted container; then containers; fi
 if wanted kernel; then kernels; fi
 if wanted twice; then absorb "a request" "${attack[@]}" twice --rounds "${ROUNDS:-5}"; fi
 if wanted slow-start; then slow_start; fi
+if wanted gone; then gone_meanwhile; fi
 if [ -n "${IW_CM_KO:-}" ]; then
 	absorb "a request of one's own" "${attack[@]}" unanswered
 fi

@@ -22,6 +22,12 @@ process_events_and_rings() {
 	absorb "rings" "${as_user[@]}" "$tenants" --device da --rings
 }
 
+doorbells() {
+	absorb "doorbells" ip netns exec a "$tenants" --doorbells 10.1.0.1
+}
+
+counted() { [ "$(cat "/sys/class/infiniband/da/ports/1/hw_counters/$1")" -ge "$2" ]; }
+
 # What arrives at a passive end, and what is allocated for it, is the listener's.
 group=/sys/fs/cgroup/tenant
 charged() { awk -v what="$1" -v least="$2" '$1 == what { exit $2 < least }' "$group/memory.stat"; }
@@ -42,12 +48,34 @@ who_pays() {
 	grep -E '^(sock|kernel|slab|percpu) ' "$group/memory.stat" | sed 's/^/# /'
 	stop half
 	stop tenant
+	accept_retry
+}
+
+# A cgroup that has nothing left: new peers wait, and are accepted once it has memory again, without
+# another that connects. The process is not to be killed for it.
+queued() { [ "$(ip netns exec a ss -Hltn "sport = :$1" | awk '{ print $2 }')" -ge "$2" ]; }
+
+accept_retry() {
+	local max=$group/memory.max
+	start poor a sh -c "echo \$\$ >/proc/1/root$group/cgroup.procs &&
+		echo -1000 >/proc/self/oom_score_adj && exec \"\$@\"" sh \
+		"${as_user[@]}" rping -s -P -a 10.1.0.1 -p 7302
+	wait_server poor a 7302 || die "no listener"
+	echo 0 >"$max"
+	# Peers that stay use up what was charged beforehand.
+	LIMIT=300 start hoard b python3 -B "$peer" silent 10.1.0.1 7302 300
+	check "with its cgroup at the limit a listener tries again" until_true 60 \
+		counted conn_accept_retries 2
+	check "and peers wait" until_true 20 queued 7302 1
+	LIMIT=300 start client b rping -c -a 10.1.0.1 -p 7302 -C 1
+	echo max >"$max"
+	check "later it accepts who has waited" await client
+	stop hoard
+	stop poor
 }
 
 # Peers that connect and say nothing, new ones all the time, take no place from others. They could
 # stay for long.
-counted() { [ "$(cat "/sys/class/infiniband/da/ports/1/hw_counters/$1")" -ge "$2" ]; }
-
 silent_peers() {
 	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
 	start server a rping -s -P -a 10.1.0.1 -p 7301
@@ -64,6 +92,7 @@ silent_peers() {
 
 setup_pair
 process_events_and_rings
+doorbells
 who_pays
 silent_peers
 teardown_pair

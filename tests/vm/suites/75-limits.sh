@@ -33,5 +33,32 @@ echo "da hca_handle=max hca_object=max" >$group/rdma.max
 check "cgroup: without a limit there is none" in_group ibv_devinfo -d da
 nothing_charged() { ! grep -E 'hca_(handle|object)=[1-9]' "$group/rdma.current"; }
 check "cgroup: nothing is charged any more" nothing_charged
+
+# Blocks of pages that the CPUs keep to build FPDUs in: the kernel may have them back, also those of
+# a CPU that went away. Its tracepoint tells what a shrinker is asked to free, and only if it has any.
+trace=/sys/kernel/tracing
+cpu1=/sys/devices/system/cpu/cpu1/online
+mountpoint -q $trace || mount -t tracefs none $trace
+echo 1 >$trace/events/vmscan/mm_shrink_slab_start/enable
+fill_blocks() {
+	start server a taskset -c 1 rping -s -a 10.1.0.1 -p 7400 -C 100
+	wait_server server a 7400 || return 1
+	ip netns exec b taskset -c 1 rping -c -a 10.1.0.1 -p 7400 -C 100 -S 60000 && await server
+}
+keeps_blocks() {
+	echo >"$trace/trace"
+	echo 2 >/proc/sys/vm/drop_caches
+	grep kw_shrink_scan "$trace/trace"
+}
+keeps_none() { ! keeps_blocks; }
+check "blocks: sent from one CPU" fill_blocks
+check_says "blocks: the kernel sees them" 'cache items [1-9]' keeps_blocks
+check "blocks: it gets them back" until_true 20 keeps_none
+check "blocks: sent once more" fill_blocks
+echo 0 >$cpu1
+check "blocks: what the other CPU has is given back" until_true 20 keeps_none
+echo 1 >$cpu1
+check "blocks: a CPU that went away has kept none" keeps_none
+echo 0 >$trace/events/vmscan/mm_shrink_slab_start/enable
 teardown_pair
 finish

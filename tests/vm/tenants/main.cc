@@ -14,22 +14,26 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
-    "  --events  arms a completion queue without reading its events\n"
-    "  --rings   creates completion queues until that is refused\n"
+    "kiwarp-tenants --doorbells ADDRESS\n"
+    "  --events     arms a completion queue without reading its events\n"
+    "  --rings      creates completion queues until that is refused\n"
+    "  --doorbells  rings for as much work as there can be, over a connection to itself\n"
     "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
 
 int run(int argc, char** argv) {
-  std::string device;
+  std::string device, host;
   bool events = false, rings = false;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
   options.flag("--rings", &rings);
+  options.text("--doorbells", &host);
   options.parse(argc, argv);
-  if (device.empty()) options.misuse("--device is missing");
+  if (device.empty() && host.empty()) options.misuse("--device is missing");
   Tap tap;
   if (events) eventCases(device, &tap);
   if (rings) ringCases(device, &tap);
+  if (!host.empty()) doorbellCases(host, &tap);
   return tap.finish();
 }
 

@@ -2,11 +2,19 @@
 //
 // The memory of rings: it is locked, so that RLIMIT_MEMLOCK bounds it, whatever the cgroup.
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -19,7 +27,7 @@ namespace {
 constexpr rlim_t kLimit = 1 << 20;
 constexpr int kEntries = 1024;
 // An entry has 32 bytes; more than this many rings do not fit in the limit.
-constexpr size_t kMost = kLimit / (kEntries * 32);
+constexpr size_t kMost = kLimit / (size_t{kEntries} * 32);
 
 size_t createUntilRefused(ibv_context* context, std::vector<Cq>* cqs) {
   while (cqs->size() <= kMost) {
@@ -63,6 +71,106 @@ void ofTheUser(const std::string& device) {
   if (WEXITSTATUS(status) != 0) fail("the child could not open the device");
 }
 
+// A mapping of a device that this process has, as /proc shows it.
+struct Area {
+  uintptr_t start = 0;
+  size_t size = 0;
+  off_t offset = 0;
+};
+
+std::map<uintptr_t, Area> deviceAreas() {
+  std::map<uintptr_t, Area> areas;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t start = 0, end = 0;
+    uint64_t offset = 0;
+    if (line.find("/dev/infiniband/uverbs") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64, &start, &end,
+                    &offset) != 3) {
+      fail("not understood: %s", line.c_str());
+    }
+    areas[start] = {start, end - start, static_cast<off_t>(offset)};
+  }
+  return areas;
+}
+
+// A mapping of a ring of one's own making: it stays when the ring's object goes.
+class Mapping {
+ public:
+  Mapping(ibv_context* context, const Area& area)
+      : base_(mmap(nullptr, area.size, PROT_READ | PROT_WRITE, MAP_SHARED, context->cmd_fd,
+                   area.offset)),
+        size_(area.size) {
+    if (base_ == MAP_FAILED) fail("mmap: %s", errnoName(errno).c_str());
+  }
+  Mapping(Mapping&& other) noexcept : base_(other.base_), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&&) = delete;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (size_ != 0) munmap(base_, size_);
+  }
+
+  void leaveLastPage() {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    checkErrno(munmap(base_, size_ - page), "munmap");
+    base_ = static_cast<char*>(base_) + size_ - page;
+    size_ = page;
+  }
+
+ private:
+  void* base_;
+  size_t size_;
+};
+
+bool refused(ibv_context* context) {
+  return !Cq(ibv_create_cq(context, kEntries, nullptr, nullptr, 0));
+}
+
+// Maps each ring and destroys its object, until no more is to be had.
+std::vector<Mapping> keepMappings(ibv_context* context) {
+  std::vector<Mapping> kept;
+  while (kept.size() <= kMost) {
+    const auto before = deviceAreas();
+    Cq cq(ibv_create_cq(context, kEntries, nullptr, nullptr, 0));
+    if (!cq) {
+      if (errno != ENOMEM) fail("refused with %s", errnoName(errno).c_str());
+      return kept;
+    }
+    for (const auto& [start, area] : deviceAreas()) {
+      if (before.count(start) == 0) kept.emplace_back(context, area);
+    }
+  }
+  fail("%zu rings are mapped, more than the limit has room for", kept.size());
+}
+
+void keptMappings(ibv_context* context) {
+  {
+    std::vector<Mapping> kept = keepMappings(context);
+    if (kept.size() < kMost / 2) fail("%zu mappings only", kept.size());
+    for (Mapping& mapping : kept) mapping.leaveLastPage();
+    if (!refused(context)) fail("a ring counts no more with one of its pages still mapped");
+  }
+  if (refused(context)) fail("they count though nothing is mapped any more");
+}
+
+void keptByChild(ibv_context* context) {
+  pid_t child = 0;
+  {
+    std::vector<Mapping> kept = keepMappings(context);
+    child = fork();
+    if (child < 0) fail("fork: %s", errnoName(errno).c_str());
+    if (child == 0) {
+      for (;;) pause();
+    }
+  }
+  const bool while_mapped = refused(context);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  if (!while_mapped) fail("what a child has mapped does not count");
+  if (refused(context)) fail("they count though the child is gone");
+}
+
 }  // namespace
 
 void ringCases(const std::string& device, Tap* tap) {
@@ -73,6 +181,14 @@ void ringCases(const std::string& device, Tap* tap) {
     bounded(context.get());
   });
   tap->run("for all processes of a user together", [&] { ofTheUser(device); });
+  tap->run("also those that stay mapped when their queue is gone, to the last page", [&] {
+    Context context = openDevice(device);
+    keptMappings(context.get());
+  });
+  tap->run("or that a child has mapped", [&] {
+    Context context = openDevice(device);
+    keptByChild(context.get());
+  });
 }
 
 }  // namespace kiwarp::vm

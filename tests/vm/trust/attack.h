@@ -12,7 +12,7 @@ namespace kiwarp::vm {
 constexpr seconds kPatience{60};
 
 struct Settings {
-  std::string attack, address;
+  std::string attack, address, other_address;
   uint64_t port = 18900, rounds = 200, qpn = 0, accept_qpn = 0;
 };
 
@@ -48,9 +48,11 @@ int connectByNumber(rdma_cm_id* id, uint32_t qpn);
 void attackUnpublished(const Settings& settings);
 void attackChurn(const Settings& settings);
 void attackForeign(const Settings& settings);
+void attackContainer(const Settings& settings);
 void attackKernel(const Settings& settings);
 void attackTwice(const Settings& settings);
 void attackSlowStart(const Settings& settings);
+void attackGone(const Settings& settings);
 void attackUnanswered(const Settings& settings);
 void beVictim(const Settings& settings);
 

@@ -95,6 +95,29 @@ void attackKernel(const Settings& settings) {
   fact(rc == EPERM, "rdma_accept: EPERM, got " + errnoName(rc));
 }
 
+// From a container with a network of its own. The other's queue pair is one of another device
+// there, which is found, if at all, by an address that this container does not have.
+void attackContainer(const Settings& settings) {
+  const auto port = static_cast<uint16_t>(settings.port);
+  const auto qpn = static_cast<uint32_t>(settings.qpn);
+  Device device(settings);
+  RawCm server;
+  Address address(settings.address, port);
+  server.listen(address.get(), address.length, 4);
+
+  int rc = connectForeign(device, port, qpn);
+  fact(rc == EINVAL, "rdma_connect: EINVAL, got " + errnoName(rc));
+  rc = acceptForeign(device, server, port, qpn);
+  fact(rc == EINVAL, "rdma_accept: EINVAL, got " + errnoName(rc));
+  CmId id = device.cm().createId();
+  Address others(settings.other_address, port);
+  rc = rdma_bind_addr(id.get(), others.get()) ? errno : 0;
+  fact(rc == EADDRNOTAVAIL || rc == ENODEV, "its address: not here, got " + errnoName(rc));
+  RawQp own = device.createQpInInit();
+  rc = acceptForeign(device, server, port, own->qp_num);
+  fact(rc == 0, "but one of its own: 0, got " + errnoName(rc));
+}
+
 // Has a queue pair ready for a connection of its own, until its input ends.
 void beVictim(const Settings& settings) {
   Device device(settings);

@@ -19,10 +19,12 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-trust --attack NAME --addr ADDR [--port N] [--rounds N] [--qpn N] [--accept-qpn N]\n"
-    "  --attack  unpublished, churn, foreign, kernel, twice, slow-start, unanswered; or victim\n"
+    "  --attack  unpublished, churn, foreign, container, kernel, twice, slow-start, gone,\n"
+    "            unanswered; or victim\n"
     "  --addr    an address of the device's interface\n"
     "  --rounds  how often (200)\n"
-    "  --qpn     for foreign and kernel: the other's queue pair\n"
+    "  --qpn     for foreign, container and kernel: the other's queue pair\n"
+    "  --other-addr  for container: an address of the other's device\n"
     "  --accept-qpn  for kernel: the one on the device of the address\n"
     "Prints TAP.\n";
 
@@ -47,16 +49,23 @@ void fact(bool good, const std::string& what) {
 int main(int argc, char** argv) {
   using namespace kiwarp::vm;
   static const std::map<std::string, std::function<void(const Settings&)>> kAttacks = {
-      {"unpublished", attackUnpublished}, {"churn", attackChurn},
-      {"foreign", attackForeign},         {"twice", attackTwice},
-      {"slow-start", attackSlowStart},    {"unanswered", attackUnanswered},
-      {"kernel", attackKernel},           {"victim", beVictim},
+      {"unpublished", attackUnpublished},
+      {"churn", attackChurn},
+      {"foreign", attackForeign},
+      {"twice", attackTwice},
+      {"slow-start", attackSlowStart},
+      {"unanswered", attackUnanswered},
+      {"kernel", attackKernel},
+      {"container", attackContainer},
+      {"gone", attackGone},
+      {"victim", beVictim},
   };
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Settings settings;
   Options options(kUsage);
   options.text("--attack", &settings.attack);
   options.text("--addr", &settings.address);
+  options.text("--other-addr", &settings.other_address);
   options.number("--port", &settings.port);
   options.number("--rounds", &settings.rounds);
   options.number("--qpn", &settings.qpn);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -43,6 +44,7 @@ class Answers {
     RawQp first = device_.createQpInInit(), second = device_.createQpInInit();
     std::atomic<unsigned> ready{0};
     std::vector<std::thread> threads;
+    threads.reserve(words.size());
     for (const std::string& word : words) {
       threads.emplace_back([&] {
         ++ready;
@@ -82,6 +84,17 @@ class Answers {
   std::atomic<unsigned> accepted_{0};
 };
 
+// An initiator of revision 0 that sends private data, and then keeps silent.
+int slowPeer(Address& address) {
+  static const char kPrivate[] = "MPA private data\0\0\0\4four";
+  const int peer = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (peer < 0 || connect(peer, address.get(), address.length) ||
+      write(peer, kPrivate, sizeof(kPrivate) - 1) < 0) {
+    fail("the peer: %s", errnoName(errno).c_str());
+  }
+  return peer;
+}
+
 }  // namespace
 
 void attackTwice(const Settings& settings) {
@@ -113,18 +126,13 @@ void attackTwice(const Settings& settings) {
 // Revision 0: private data are exchanged before start-up can end, and the peer lets it wait. While
 // one thread accepts, another rejects.
 void attackSlowStart(const Settings& settings) {
-  static const char kPrivate[] = "MPA private data\0\0\0\4four";
   const auto port = static_cast<uint16_t>(settings.port);
   Address address(settings.address, port);
   Device device(settings);
   RawCm server;
   server.listen(address.get(), address.length, 4);
 
-  const int peer = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (peer < 0 || connect(peer, address.get(), address.length) ||
-      write(peer, kPrivate, sizeof(kPrivate) - 1) < 0) {
-    fail("the peer: %s", errnoName(errno).c_str());
-  }
+  const int peer = slowPeer(address);
   const uint32_t id = server.request(Deadline(kPatience));
   RawQp qp = device.createQpInInit();
   int accepted = -1, rejected = -1;
@@ -138,6 +146,25 @@ void attackSlowStart(const Settings& settings) {
   fact(answered && accepted == 0, "a slow start-up is accepted: 0, got " + errnoName(accepted));
   fact(rejected == EINVAL, "and not to be rejected: EINVAL, got " + errnoName(rejected));
   fact(server.destroy(id) == 0, "its identifier can be destroyed");
+  close(peer);
+}
+
+// The same, until something else ends it.
+void attackGone(const Settings& settings) {
+  Address address(settings.address, static_cast<uint16_t>(settings.port));
+  Device device(settings);
+  RawCm server;
+  server.listen(address.get(), address.length, 4);
+
+  const int peer = slowPeer(address);
+  const uint32_t id = server.request(Deadline(kPatience));
+  RawQp qp = device.createQpInInit();
+  int accepted = -1;
+  std::thread acceptor([&] { accepted = server.accept(id, qp->qp_num); });
+  char byte = 0;
+  if (read(peer, &byte, 1) == 1) std::printf("# accepting\n");
+  acceptor.join();
+  fact(accepted == 0, "accepted, and over: 0, got " + errnoName(accepted));
   close(peer);
 }
 

@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
+# anything, on a wire to which anything is done; then, what has to be true when all of them are gone.
+# MINUTES, SEED: from scripts/chaos. IW_CM_KO: a patched iw_cm, for a kernel without patches/linux.
+PATIENCE=${PATIENCE:-120}
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/load.sh
+. "$(dirname "$0")/../lib/load.sh"
+
+MINUTES=${MINUTES:-5} SEED=${SEED:-1}
+chaos=$TOP/build/host/tests/vm/kiwarp-chaos
+groups=/sys/fs/cgroup
+debugfs=/sys/kernel/debug
+RANDOM=$((SEED % 32768))
+events=0
+# What ends the run at once: what comes after the first report means little.
+splat='BUG: |WARNING: |KASAN|UBSAN|ODEBUG|refcount_t:|blocked for more than|unregister_netdevice: waiting|ref_tracker: (reference|.*@)'
+
+# member GROUP NS USER COMMAND...: in a memory group and a namespace, as an ordinary user. If the group
+# is out of memory the command itself is spared: it is to go on when its children are killed. The
+# niceness leaves CPU time for the events: an emulated machine has far less than 24 threads want.
+member() {
+	local group=$1 ns=$2 user=$3
+	shift 3
+	echo -1000 >"/proc/$BASHPID/oom_score_adj"
+	[ -z "$grouped" ] || echo "$BASHPID" >"$groups/$group/cgroup.procs"
+	exec nice -n 10 ip netns exec "$ns" setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+}
+
+users() {
+	local group
+	grouped=''
+	if grep -qs memory $groups/cgroup.controllers; then
+		grouped=1
+		echo "+memory +pids" >$groups/cgroup.subtree_control || die "no memory groups"
+		for group in one two; do
+			mkdir -p "$groups/$group"
+			echo 256M >"$groups/$group/memory.max"
+			echo 400 >"$groups/$group/pids.max"
+		done
+	else
+		note "this kernel has no memory groups"
+	fi
+	: >/dev/shm/kiwarp-chaos
+	chmod 666 /dev/shm/kiwarp-chaos
+	(member one a 1000 "$chaos" --addr 10.1.0.1 --peer 10.1.0.2 --device da --seed "$SEED" \
+		--seconds $((MINUTES * 60)) >"$LOGS/one" 2>&1) &
+	one=$!
+	(member two b 2000 "$chaos" --addr 10.1.0.2 --peer 10.1.0.1 --device db --seed $((SEED + 1)) \
+		--seconds $((MINUTES * 60)) >"$LOGS/two" 2>&1) &
+	two=$!
+}
+
+end_honest() {
+	pkill -9 -f "^$traffic"
+	# shellcheck disable=SC2086
+	[ -z "${honest_pids:-}" ] || { kill -9 $honest_pids && wait $honest_pids; } 2>/dev/null
+	honest_pids=''
+}
+
+# An honest pair of programs for as long as it lives; killed and started again.
+honest() {
+	end_honest
+	port=$((18700 + RANDOM % 500))
+	ip netns exec a timeout 300 "$traffic" --server 10.1.0.1 --port $port >>"$LOGS/honest" 2>&1 &
+	honest_pids=$!
+	(
+		until_true 2 listening a $port
+		exec ip netns exec b timeout 300 "$traffic" --client 10.1.0.1 --port $port
+	) >>"$LOGS/honest" 2>&1 &
+	honest_pids+=" $!"
+}
+
+side() { # sets ns, dev and host of one of the two sides
+	if [ $((RANDOM % 2)) = 0 ]; then ns=a dev=da host=1; else ns=b dev=db host=2; fi
+}
+
+add_link() { rdma link show | grep -q "link $2/" || link_add "$2" "$1" "v$1"; }
+
+netem() {
+	local models=("loss 5%" "delay 3ms 2ms reorder 30%" "duplicate 5%" "corrupt 1%"
+		"delay 20ms loss 1%" "rate 20mbit")
+	if [ $((RANDOM % 3)) = 0 ]; then
+		tc -n "$ns" qdisc del dev "v$ns" root
+	else
+		# shellcheck disable=SC2086
+		tc -n "$ns" qdisc replace dev "v$ns" root netem ${models[RANDOM % ${#models[@]}]}
+	fi
+}
+
+flap() {
+	ip -n "$ns" link set "v$ns" down
+	sleep "0.$((RANDOM % 10))"
+	ip -n "$ns" link set "v$ns" up
+}
+
+readdress() {
+	ip -n "$ns" addr del "10.1.0.$host/24" dev "v$ns"
+	sleep "0.$((RANDOM % 10))"
+	ip -n "$ns" addr add "10.1.0.$host/24" dev "v$ns"
+}
+
+setting() {
+	local files=(/sys/class/infiniband/"$dev"/settings/*) file
+	file=${files[RANDOM % ${#files[@]}]}
+	# Not for how long a start-up may take: the end would take as long.
+	case $file in *timeout* | *port_map*) return ;; esac
+	echo $((RANDOM % 20)) >"$file"
+}
+
+relink() {
+	rdma link delete "$dev"
+	sleep "0.$((RANDOM % 10))"
+	add_link "$ns" "$dev"
+}
+
+reload() {
+	timeout 120 rmmod kiwarp || echo "rmmod: $?"
+	insmod "$KIWARP_KO" || echo "insmod: $?"
+	add_link a da
+	add_link b db
+}
+
+squeeze() {
+	local sizes=(24M 48M 96M 256M) group=one
+	[ -n "$grouped" ] || return
+	[ $((RANDOM % 2)) = 0 ] || group=two
+	echo "${sizes[RANDOM % 4]}" >"$groups/$group/memory.max"
+}
+
+# One in so many of the allocations that the module makes or causes, for some seconds.
+fail_some() {
+	local kind start size
+	[ -e "$debugfs/failslab" ] || return
+	read -r start size < <(awk '$1 == "kiwarp" {print $6, $2}' /proc/modules)
+	[ -n "${start:-}" ] || return
+	for kind in failslab fail_page_alloc; do
+		echo N >"$debugfs/$kind/ignore-gfp-wait"
+		echo 0 >"$debugfs/$kind/verbose"
+		echo "$start" >"$debugfs/$kind/require-start"
+		printf '%#x' $((start + size)) >"$debugfs/$kind/require-end"
+		echo $((20 + RANDOM % 200)) >"$debugfs/$kind/interval"
+		echo -1 >"$debugfs/$kind/times"
+		echo 100 >"$debugfs/$kind/probability"
+	done
+	echo 0 >"$debugfs/fail_page_alloc/min-order"
+	sleep 3
+	fail_none
+}
+
+fail_none() {
+	local kind
+	[ -e "$debugfs/failslab" ] || return 0
+	for kind in failslab fail_page_alloc; do echo 0 >"$debugfs/$kind/probability"; done
+}
+
+# Each of them may meet what another has just made impossible.
+event() {
+	local all=(netem netem netem flap flap readdress setting setting setting relink squeeze
+		honest honest fail_some fail_some) what
+	side
+	what=${all[RANDOM % ${#all[@]}]}
+	[ $((RANDOM % 40)) != 0 ] || what=reload
+	events=$((events + 1))
+	printf '%s %s %s\n' "$(cut -d' ' -f1 /proc/uptime)" "$what" "$ns"
+	"$what"
+}
+
+# Not grep -q, which would end before dmesg does.
+reported() { dmesg | grep -E "$splat" >/dev/null; }
+
+silent() { ! reported; }
+
+progress() {
+	note "minute $minute of $MINUTES: $events events; $(grep -h '^#' "$LOGS/one" 2>/dev/null |
+		tail -n 1 | cut -c3- | cut -c1-600)"
+}
+
+run_events() {
+	local end=$((SECONDS + MINUTES * 60)) minute=0 next=$((SECONDS + 60))
+	while [ "$SECONDS" -lt "$end" ]; do
+		event >>"$LOGS/events" 2>&1
+		sleep "$((RANDOM % 3)).$((RANDOM % 10))"
+		if [ "$SECONDS" -ge "$next" ]; then
+			minute=$((minute + 1)) next=$((next + 60))
+			progress
+			reported && return 1
+		fi
+	done
+	! reported
+}
+
+all_dead() { ! pgrep -f "^$chaos|^$traffic" >/dev/null; }
+
+# The namespaces' own and those that the devices have made.
+no_sockets() { ! ip netns exec "$1" ss -Htan | grep -v TIME-WAIT | grep -q .; }
+
+no_namespaces() { [ -z "$(ip netns list)" ]; }
+
+module_unused() { [ "$(cat /sys/module/kiwarp/refcnt)" = 0 ]; }
+
+settle() {
+	fail_none
+	end_honest
+	for ns in a b; do tc -n $ns qdisc del dev v$ns root 2>/dev/null; done
+	add_link a da
+	add_link b db
+}
+
+came_to_end() { wait "$one" && wait "$two"; }
+
+did() { # KIND...: each of them has succeeded, at one side or the other
+	local kind
+	for kind in "$@"; do
+		grep -qE " $kind [1-9]" "$LOGS/one" "$LOGS/two" || { echo "no $kind"; return 1; }
+	done
+}
+
+echo 0 >/proc/sys/debug/exception-trace
+# Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
+[ -z "${IW_CM_KO:-}" ] || load_file "$IW_CM_KO"
+setup_pair
+users
+honest
+check "no report in $MINUTES minutes of seed $SEED" run_events
+# After a report, nothing can be said of what is left.
+! reported || finish
+settle
+check "all processes end" until_true 60 all_dead
+check "both users' programs came to their end" came_to_end
+check "each kind of call was made" did open alloc_pd reg_mr create_cq create_qp post_send post_recv \
+	create_id listen resolve_addr connect accept established completion kill
+check "nothing is held" until_true 30 nothing_held
+for ns in a b; do check "no sockets in namespace $ns" until_true 30 no_sockets $ns; done
+for ns in a b; do
+	active d$ns || ip -n $ns link set v$ns up
+done
+check "the ports are active" until_true 10 active da
+pair "rping works" 7174 a b rping -s -a 10.1.0.1 -C 3 -V -- rping -c -a 10.1.0.1 -C 3 -V
+check "nobody uses the module" until_true 20 module_unused
+teardown_pair kiwarp
+ip netns del a
+ip netns del b
+check "the namespaces go" until_true 20 no_namespaces
+if [ -n "$grouped" ]; then
+	for group in one two; do check "group $group goes" until_true 20 rmdir "$groups/$group"; done
+fi
+check "no report in the end" silent
+finish

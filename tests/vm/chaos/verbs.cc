@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "chaos/table.h"
+#include "rdma/kiwarp-abi.h"
+
+namespace kiwarp::vm {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+struct Nothing {};
+
+// One command of the uverbs device: errno, or 0.
+template <typename Body>
+int command(const File& file, uint32_t number, const Body& body, size_t out) {
+  struct {
+    ib_uverbs_cmd_hdr header;
+    Body body;
+  } message{};
+  message.header.command = number;
+  message.header.in_words = sizeof(message) / 4;
+  message.header.out_words = static_cast<uint16_t>(out / 4);
+  std::memcpy(&message.body, &body, sizeof(body));
+  return write(file.fd, &message, sizeof(message)) < 0 ? errno : 0;
+}
+
+// The core's answer, with the driver's right behind it.
+template <typename Core, typename Driver>
+struct Answer {
+  uint8_t bytes[sizeof(Core) + sizeof(Driver)] = {};
+  uint64_t at() { return reinterpret_cast<uintptr_t>(bytes); }
+  Core core() const {
+    Core core;
+    std::memcpy(&core, bytes, sizeof(core));
+    return core;
+  }
+  Driver driver() const {
+    Driver driver;
+    std::memcpy(&driver, bytes + sizeof(Core), sizeof(driver));
+    return driver;
+  }
+};
+
+// One time in a hundred the kernel cannot write its answer, or any number will do.
+template <typename AnswerType>
+uint64_t place(AnswerType* answer, Rng& rng) {
+  return rng.below(100) ? answer->at() : 0x10;
+}
+
+uint32_t doubtful(uint32_t number, Rng& rng) {
+  if (rng.below(40)) return number;
+  return static_cast<uint32_t>(rng.percent(50) ? rng.below(64) : rng.next());
+}
+
+template <typename Array>
+auto& anyOf(Array& array, Rng& rng) {
+  return array[rng.below(array.size())];
+}
+
+// One that is there, if three tries find one: or else nearly all calls would fail at once.
+template <typename Array>
+auto& likely(Array& array, Rng& rng) {
+  auto* found = &anyOf(array, rng);
+  for (int i = 0; i < 3 && found->handle == 0; ++i) found = &anyOf(array, rng);
+  return *found;
+}
+
+// Forgets what has gone, mostly.
+template <typename Object>
+void forget(Object* object, uint32_t handle, int error, Rng& rng) {
+  if (!error && rng.percent(80)) object->handle.compare_exchange_strong(handle, 0);
+}
+
+void allocPd(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_alloc_pd_resp, Nothing> answer;
+  const ib_uverbs_alloc_pd body{place(&answer, rng)};
+  if (!process->tell(kAllocPd, command(*file, IB_USER_VERBS_CMD_ALLOC_PD, body,
+                                       sizeof(ib_uverbs_alloc_pd_resp)))) {
+    file->pds.put(rng, answer.core().pd_handle);
+  }
+}
+
+void deallocPd(Process* process, File* file, Rng& rng) {
+  const ib_uverbs_dealloc_pd body{doubtful(file->pds.any(rng), rng)};
+  process->tell(kDeallocPd, command(*file, IB_USER_VERBS_CMD_DEALLOC_PD, body, 0));
+}
+
+void regMr(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_reg_mr_resp, Nothing> answer;
+  const uint64_t offset = rng.below(process->memory_size);
+  const uint64_t length = 1 + rng.below(rng.percent(20) ? process->memory_size : 64 << 10);
+  ib_uverbs_reg_mr body{};
+  body.response = place(&answer, rng);
+  body.start = reinterpret_cast<uintptr_t>(process->memory) + offset;
+  body.length = rng.below(50) ? std::min<uint64_t>(length, process->memory_size - offset)
+                              : rng.next() >> rng.below(60);
+  body.hca_va = rng.percent(80) ? body.start : (rng.next() & ~(kPage - 1)) + offset % kPage;
+  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.access_flags =
+      rng.percent(80) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+                      : static_cast<uint32_t>(rng.below(64));
+  if (process->tell(
+          kRegMr, command(*file, IB_USER_VERBS_CMD_REG_MR, body, sizeof(ib_uverbs_reg_mr_resp)))) {
+    return;
+  }
+  Region& region = anyOf(file->mrs, rng);
+  region.handle = answer.core().mr_handle;
+  region.lkey = answer.core().lkey;
+  region.address = body.hca_va;
+  region.length = static_cast<uint32_t>(body.length);
+  Exposed& exposed = process->shared->exposed[rng.below(kRegions)];
+  exposed.address = body.hca_va;
+  exposed.length = static_cast<uint32_t>(body.length);
+  exposed.rkey = answer.core().rkey;
+}
+
+void deregMr(Process* process, File* file, Rng& rng) {
+  Region& region = likely(file->mrs, rng);
+  const ib_uverbs_dereg_mr body{doubtful(region.handle, rng)};
+  const int error = command(*file, IB_USER_VERBS_CMD_DEREG_MR, body, 0);
+  forget(&region, body.mr_handle, process->tell(kDeregMr, error), rng);
+}
+
+// Few are kept: each is a file.
+void createChannel(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_create_comp_channel_resp, Nothing> answer;
+  const ib_uverbs_create_comp_channel body{place(&answer, rng)};
+  if (process->tell(kChannel, command(*file, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, body,
+                                      sizeof(ib_uverbs_create_comp_channel_resp)))) {
+    return;
+  }
+  const int fd = static_cast<int>(answer.core().fd);
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  const auto old = static_cast<int>(file->channels.any(rng));
+  if (old > 0) {
+    dup2(fd, old);
+    close(fd);
+  } else {
+    file->channels.put(rng, static_cast<uint32_t>(fd));
+  }
+}
+
+void readEvent(Process* process, File* file, Rng& rng) {
+  const auto fd = static_cast<int>(file->channels.any(rng));
+  if (fd <= 0) return;
+  ib_uverbs_comp_event_desc event{};
+  process->tell(kReadEvent, read(fd, &event, sizeof(event)) < 0 ? errno : 0);
+}
+
+uint8_t* mapRing(const File& file, uint64_t key, uint64_t size) {
+  const size_t length = (size + kPage - 1) & ~(kPage - 1);
+  void* at =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, static_cast<off_t>(key));
+  return at == MAP_FAILED ? nullptr : static_cast<uint8_t*>(at);
+}
+
+void createCq(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_create_cq_resp, kiwarp_create_cq_resp> answer;
+  ib_uverbs_create_cq body{};
+  body.response = place(&answer, rng);
+  body.cqe = static_cast<uint32_t>(1 + rng.below(rng.percent(95) ? 300 : 70000));
+  const uint32_t channel = file->channels.any(rng);
+  body.comp_channel = rng.percent(70) && channel ? static_cast<int32_t>(channel) : -1;
+  body.comp_vector = rng.below(50) ? 0 : 7;
+  if (process->tell(kCreateCq,
+                    command(*file, IB_USER_VERBS_CMD_CREATE_CQ, body, sizeof(answer.bytes)))) {
+    return;
+  }
+  Completions& cq = anyOf(file->cqs, rng);
+  cq.handle = answer.core().cq_handle;
+  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+}
+
+void destroyCq(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_destroy_cq_resp, Nothing> answer;
+  ib_uverbs_destroy_cq body{};
+  body.response = place(&answer, rng);
+  Completions& cq = likely(file->cqs, rng);
+  body.cq_handle = doubtful(cq.handle, rng);
+  const int error =
+      command(*file, IB_USER_VERBS_CMD_DESTROY_CQ, body, sizeof(ib_uverbs_destroy_cq_resp));
+  forget(&cq, body.cq_handle, process->tell(kDestroyCq, error), rng);
+}
+
+std::atomic<uint32_t>* word(uint8_t* ring, size_t offset) {
+  return reinterpret_cast<std::atomic<uint32_t>*>(ring + offset);
+}
+
+// Takes completions off, arms, or writes what no provider would.
+void useCq(Process* process, File* file, Rng& rng) {
+  Completions& cq = likely(file->cqs, rng);
+  uint8_t* ring = cq.ring;
+  if (!ring) return;
+  const uint32_t produced = *word(ring, offsetof(kiwarp_cq_ctrl, producer));
+  auto* consumer = word(ring, offsetof(kiwarp_cq_ctrl, consumer));
+  process->tell(kCompletion, produced == consumer->exchange(produced) ? EAGAIN : 0);
+  *word(ring, offsetof(kiwarp_cq_ctrl, armed)) |= static_cast<uint32_t>(1 + rng.below(3));
+  if (rng.below(60) == 0) *consumer = static_cast<uint32_t>(rng.next());
+  if (rng.percent(20)) {
+    const ib_uverbs_req_notify_cq body{doubtful(cq.handle, rng), 0};
+    process->tell(kNotifyCq, command(*file, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, body, 0));
+  }
+}
+
+int modify(const File& file, uint32_t handle, uint32_t mask, uint32_t access, uint8_t state) {
+  ib_uverbs_modify_qp body{};
+  body.qp_handle = handle;
+  body.attr_mask = mask;
+  body.qp_access_flags = access;
+  body.qp_state = state;
+  return command(file, IB_USER_VERBS_CMD_MODIFY_QP, body, 0);
+}
+
+void createQp(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_create_qp_resp, kiwarp_create_qp_resp> answer;
+  ib_uverbs_create_qp body{};
+  body.response = place(&answer, rng);
+  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.send_cq_handle = doubtful(likely(file->cqs, rng).handle, rng);
+  body.recv_cq_handle = doubtful(likely(file->cqs, rng).handle, rng);
+  body.max_send_wr = static_cast<uint32_t>(1 + rng.below(rng.percent(95) ? 64 : 17000));
+  body.max_recv_wr = static_cast<uint32_t>(rng.below(rng.percent(95) ? 64 : 17000));
+  body.max_send_sge = static_cast<uint32_t>(rng.below(5));
+  body.max_recv_sge = static_cast<uint32_t>(rng.below(5));
+  body.max_inline_data = static_cast<uint32_t>(rng.below(100));
+  body.sq_sig_all = rng.percent(50);
+  body.qp_type = IBV_QPT_RC;
+  if (process->tell(kCreateQp,
+                    command(*file, IB_USER_VERBS_CMD_CREATE_QP, body, sizeof(answer.bytes)))) {
+    return;
+  }
+  const kiwarp_create_qp_resp made = answer.driver();
+  Queues& qp = anyOf(file->qps, rng);
+  qp.rings = nullptr;
+  qp.handle = answer.core().qp_handle;
+  qp.qpn = answer.core().qpn;
+  qp.sq_entries = made.sq_entries;
+  qp.sq_stride = made.sq_stride;
+  qp.rq_entries = made.rq_entries;
+  qp.rq_stride = made.rq_stride;
+  qp.rq_offset = static_cast<uint32_t>(made.rq_offset);
+  qp.rings = mapRing(*file, made.ring_key, made.ring_size);
+  if (rng.percent(90)) {
+    modify(*file, answer.core().qp_handle, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS,
+           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, IBV_QPS_INIT);
+  }
+}
+
+void destroyQp(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_destroy_qp_resp, Nothing> answer;
+  ib_uverbs_destroy_qp body{};
+  body.response = place(&answer, rng);
+  Queues& qp = likely(file->qps, rng);
+  body.qp_handle = doubtful(qp.handle, rng);
+  const int error =
+      command(*file, IB_USER_VERBS_CMD_DESTROY_QP, body, sizeof(ib_uverbs_destroy_qp_resp));
+  forget(&qp, body.qp_handle, process->tell(kDestroyQp, error), rng);
+}
+
+void modifyQp(Process* process, File* file, Rng& rng) {
+  const uint32_t handle = doubtful(likely(file->qps, rng).handle, rng);
+  const auto state = static_cast<uint8_t>(rng.below(8));
+  const auto mask = static_cast<uint32_t>(
+      rng.percent(70) ? IBV_QP_STATE | (rng.percent(50) ? IBV_QP_ACCESS_FLAGS : 0) : rng.next());
+  process->tell(kModifyQp,
+                modify(*file, handle, mask, static_cast<uint32_t>(rng.below(64)), state));
+}
+
+void queryQp(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_query_qp_resp, Nothing> answer;
+  const ib_uverbs_query_qp body{place(&answer, rng), doubtful(likely(file->qps, rng).handle, rng),
+                                static_cast<uint32_t>(rng.next())};
+  process->tell(kQueryQp,
+                command(*file, IB_USER_VERBS_CMD_QUERY_QP, body, sizeof(ib_uverbs_query_qp_resp)));
+}
+
+void fillSges(File* file, uint8_t* at, unsigned count, Rng& rng) {
+  for (unsigned i = 0; i < count; ++i) {
+    const Region& region = likely(file->mrs, rng);
+    const uint32_t length = region.length;
+    const uint64_t offset = rng.below(length);
+    kiwarp_sge sge{region.address + offset,
+                   static_cast<uint32_t>(rng.below(std::min<uint64_t>(length - offset, 100000))),
+                   region.lkey};
+    if (rng.below(80) == 0) sge.lkey = static_cast<uint32_t>(rng.next());
+    if (rng.below(80) == 0) sge.length = static_cast<uint32_t>(rng.next());
+    std::memcpy(at + i * sizeof(sge), &sge, sizeof(sge));
+  }
+}
+
+void fillSqe(Process* process, File* file, uint8_t* at, uint32_t stride, Rng& rng) {
+  const auto room = static_cast<unsigned>(
+      std::min<size_t>(4, (stride - sizeof(kiwarp_sqe)) / sizeof(kiwarp_sge)));
+  const Exposed& there = process->shared->exposed[rng.below(kRegions)];
+  const uint32_t length = there.length;
+  kiwarp_sqe sqe{};
+  sqe.wr_id = rng.next();
+  sqe.opcode = static_cast<uint8_t>(rng.percent(95) ? rng.below(4) : rng.below(256));
+  sqe.flags = static_cast<uint8_t>(rng.percent(95) ? rng.below(8) : rng.below(256));
+  sqe.num_sge = static_cast<uint16_t>(rng.below(room + 1));
+  if (sqe.opcode == KIWARP_OP_READ && sqe.num_sge > 1) sqe.num_sge = 1;
+  sqe.inline_len = sqe.flags & KIWARP_SQE_INLINE ? static_cast<uint32_t>(rng.below(300)) : 0;
+  sqe.remote_addr = there.address + rng.below(length / 2);
+  sqe.rkey = there.rkey;
+  sqe.inv_stag = process->shared->exposed[rng.below(kRegions)].rkey;
+  if (rng.below(200) == 0) sqe.num_sge = static_cast<uint16_t>(rng.next());
+  std::memcpy(at, &sqe, sizeof(sqe));
+  fillSges(file, at + sizeof(sqe), room, rng);
+}
+
+int doorbell(const File& file, uint32_t number, uint32_t handle) {
+  ib_uverbs_post_send_resp answer{};
+  ib_uverbs_post_send body{};
+  body.response = reinterpret_cast<uintptr_t>(&answer);
+  body.qp_handle = handle;
+  body.wqe_size =
+      number == IB_USER_VERBS_CMD_POST_SEND ? sizeof(ib_uverbs_send_wr) : sizeof(ib_uverbs_recv_wr);
+  return command(file, number, body, sizeof(answer));
+}
+
+// A connected one, if there's one in a few tries: the ring says so.
+Queues& connected(File* file, Rng& rng) {
+  for (int i = 0; i < 12; ++i) {
+    Queues& qp = anyOf(file->qps, rng);
+    uint8_t* ring = qp.rings;
+    if (ring && *word(ring, offsetof(kiwarp_ring_ctrl, state)) == KIWARP_QPS_RTS) return qp;
+  }
+  return likely(file->qps, rng);
+}
+
+void postSend(Process* process, File* file, Rng& rng) {
+  Queues& qp = connected(file, rng);
+  uint8_t* ring = qp.rings;
+  const uint32_t stride = qp.sq_stride, entries = qp.sq_entries;
+  if (!ring || stride < sizeof(kiwarp_sqe)) return;
+  auto* producer = word(ring, offsetof(kiwarp_ring_ctrl, producer));
+  uint32_t next = *producer;
+  for (auto n = 1 + rng.below(rng.percent(90) ? 4 : entries); n > 0; --n, ++next) {
+    fillSqe(process, file, ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride,
+            stride, rng);
+  }
+  *producer = rng.below(150) ? next : static_cast<uint32_t>(rng.next());
+  process->tell(kPostSend, doorbell(*file, IB_USER_VERBS_CMD_POST_SEND, doubtful(qp.handle, rng)));
+}
+
+void postRecv(Process* process, File* file, Rng& rng) {
+  Queues& qp = rng.percent(50) ? connected(file, rng) : likely(file->qps, rng);
+  uint8_t* ring = qp.rings;
+  const uint32_t stride = qp.rq_stride, entries = qp.rq_entries;
+  if (!ring || stride < sizeof(kiwarp_rqe)) return;
+  ring += qp.rq_offset;
+  const auto room = static_cast<unsigned>(
+      std::min<size_t>(4, (stride - sizeof(kiwarp_rqe)) / sizeof(kiwarp_sge)));
+  auto* producer = word(ring, offsetof(kiwarp_ring_ctrl, producer));
+  uint32_t next = *producer;
+  for (auto n = 1 + rng.below(8); n > 0; --n, ++next) {
+    uint8_t* at = ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride;
+    const kiwarp_rqe rqe{rng.next(), static_cast<uint32_t>(rng.below(room + 1)), 0};
+    std::memcpy(at, &rqe, sizeof(rqe));
+    fillSges(file, at + sizeof(rqe), room, rng);
+  }
+  *producer = rng.below(150) ? next : static_cast<uint32_t>(rng.next());
+  process->tell(kPostRecv, doorbell(*file, IB_USER_VERBS_CMD_POST_RECV, doubtful(qp.handle, rng)));
+}
+
+// Other memory at the addresses that are registered.
+void remap(Process* process, File*, Rng& rng) {
+  const size_t offset = rng.below(process->memory_size / kPage) * kPage;
+  const size_t length =
+      std::min<size_t>((1 + rng.below(32)) * kPage, process->memory_size - offset);
+  uint8_t* at = process->memory + offset;
+  if (rng.percent(50)) {
+    process->tell(kRemap, madvise(at, length, MADV_DONTNEED) ? errno : 0);
+  } else {
+    void* there =
+        mmap(at, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    process->tell(kRemap, there == MAP_FAILED ? errno : 0);
+  }
+}
+
+// A command that nobody would write; and mappings at any offset, with any length.
+void garbage(Process* process, File* file, Rng& rng) {
+  if (rng.percent(30)) {
+    const uint64_t offset = rng.percent(70) ? rng.below(64) << 12 : rng.next() & ~uint64_t{4095};
+    void* at =
+        mmap(nullptr, (1 + rng.below(16)) * kPage, PROT_READ | PROT_WRITE,
+             rng.percent(50) ? MAP_SHARED : MAP_PRIVATE, file->fd, static_cast<off_t>(offset));
+    process->tell(kGarbage, at == MAP_FAILED ? errno : 0);
+    if (at != MAP_FAILED) munmap(at, kPage);
+    return;
+  }
+  uint32_t words[64];
+  for (uint32_t& each : words) each = static_cast<uint32_t>(rng.next() >> rng.below(60));
+  ib_uverbs_cmd_hdr header{};
+  header.command = static_cast<uint32_t>(1 + rng.below(60));
+  header.in_words = static_cast<uint16_t>(2 + rng.below(62));
+  header.out_words = static_cast<uint16_t>(rng.below(64));
+  std::memcpy(words, &header, sizeof(header));
+  process->tell(kGarbage, write(file->fd, words, size_t{header.in_words} * 4) < 0 ? errno : 0);
+}
+
+using Call = void (*)(Process*, File*, Rng&);
+struct Weighted {
+  unsigned weight;
+  Call call;
+};
+constexpr Weighted kCalls[] = {
+    {6, allocPd},   {1, deallocPd}, {8, regMr},     {4, deregMr},   {3, createChannel},
+    {8, readEvent}, {6, createCq},  {2, destroyCq}, {14, useCq},    {8, createQp},
+    {3, destroyQp}, {1, modifyQp},  {3, queryQp},   {30, postSend}, {25, postRecv},
+    {3, remap},     {3, garbage},
+};
+
+}  // namespace
+
+// Takes the place of what was open there before, under threads that use it.
+bool openFile(Process* process, File* file, Rng& rng, Kind kind) {
+  const std::string& device =
+      process->devices[rng.percent(85) ? 0 : rng.below(process->devices.size())];
+  const int fd = open(("/dev/infiniband/" + device).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return process->tell(kind, errno) == 0;
+  if (file->fd < 0) {
+    file->fd = fd;
+  } else {
+    dup2(fd, file->fd);
+    close(fd);
+  }
+  Answer<ib_uverbs_get_context_resp, kiwarp_alloc_ucontext_resp> answer;
+  const ib_uverbs_get_context body{answer.at()};
+  const int error = command(*file, IB_USER_VERBS_CMD_GET_CONTEXT, body, sizeof(answer.bytes));
+  if (!error) close(static_cast<int>(answer.core().async_fd));
+  return process->tell(kind, error) == 0;
+}
+
+void randomVerb(Process* process, Rng& rng) {
+  static const unsigned kSum = [] {
+    unsigned sum = 0;
+    for (const Weighted& each : kCalls) sum += each.weight;
+    return sum;
+  }();
+  File& file = anyOf(process->files, rng);
+  if (rng.below(3000) == 0) {
+    openFile(process, &file, rng, kReopen);
+    return;
+  }
+  auto at = static_cast<unsigned>(rng.below(kSum));
+  for (const Weighted& each : kCalls) {
+    if (at < each.weight) {
+      each.call(process, &file, rng);
+      return;
+    }
+    at -= each.weight;
+  }
+}
+
+}  // namespace kiwarp::vm

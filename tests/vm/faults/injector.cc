@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#include "faults/injector.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "common/error.h"
+
+namespace kiwarp::vm {
+namespace {
+
+const std::string kDebugfs = "/sys/kernel/debug/";
+const char* const kKinds[] = {"failslab", "fail_page_alloc", "fail_usercopy"};
+const char* const kAllocations[] = {"failslab", "fail_page_alloc"};
+
+void setFile(const std::string& path, const std::string& value) {
+  std::ofstream file(path);
+  file << value;
+  file.close();
+  if (!file) fail("cannot write '%s' to %s", value.c_str(), path.c_str());
+}
+
+void setKnob(const char* kind, const char* knob, const std::string& value) {
+  setFile(kDebugfs + kind + "/" + knob, value);
+}
+
+// Where the kernel has loaded the module: first address and the one behind it.
+std::pair<uint64_t, uint64_t> moduleText() {
+  std::ifstream modules("/proc/modules");
+  for (std::string line; std::getline(modules, line);) {
+    char name[64];
+    unsigned long long size = 0, at = 0;
+    if (std::sscanf(line.c_str(), "%63s %llu %*s %*s %*s %llx", name, &size, &at) == 3 &&
+        std::string(name) == "kiwarp" && at != 0) {
+      return {at, at + size};
+    }
+  }
+  fail("/proc/modules does not say where kiwarp is");
+}
+
+}  // namespace
+
+Injector::Injector() : fd_(open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC)) {
+  if (fd_ < 0) fail("/proc/thread-self/fail-nth: %s", errnoName(errno).c_str());
+}
+
+Injector::~Injector() { close(fd_); }
+
+void Injector::arm(unsigned nth) {
+  char text[16];
+  const int length = std::snprintf(text, sizeof(text), "%u", nth);
+  // A copy that fails is that of this call: then it is the one that was to fail.
+  while (pwrite(fd_, text, static_cast<size_t>(length), 0) != length) {
+    if (errno != EFAULT && errno != EINTR) fail("fail-nth: %s", errnoName(errno).c_str());
+  }
+}
+
+unsigned Injector::disarm() {
+  char text[16] = {};
+  unsigned left = 1;
+  const ssize_t got = pread(fd_, text, sizeof(text) - 1, 0);
+  if (got > 0 && std::sscanf(text, "%u", &left) != 1) fail("fail-nth says %s", text);
+  if (got < 0 && errno != EFAULT && errno != ENOMEM) fail("fail-nth: %s", errnoName(errno).c_str());
+  arm(0);
+  return left;
+}
+
+Outcome Injector::run(unsigned nth, const std::function<int()>& call) {
+  Outcome outcome;
+  arm(nth);
+  outcome.error = call();
+  outcome.injected = disarm() == 0;
+  return outcome;
+}
+
+FaultSettings::FaultSettings() {
+  for (const char* kind : kAllocations) setKnob(kind, "ignore-gfp-wait", "N");
+  setKnob("fail_page_alloc", "min-order", "0");
+  setKnob("fail_page_alloc", "ignore-gfp-highmem", "N");
+  for (const char* kind : kKinds) setKnob(kind, "verbose", "0");
+}
+
+FaultSettings::~FaultSettings() {
+  try {
+    stop();
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+  }
+}
+
+void FaultSettings::failModules(unsigned interval, unsigned times) {
+  const auto [start, end] = moduleText();
+  for (const char* kind : kAllocations) {
+    setKnob(kind, "require-start", strf("%#llx", static_cast<unsigned long long>(start)));
+    setKnob(kind, "require-end", strf("%#llx", static_cast<unsigned long long>(end)));
+    setKnob(kind, "interval", std::to_string(interval));
+    setKnob(kind, "times", std::to_string(times));
+    setKnob(kind, "probability", "100");
+  }
+}
+
+unsigned FaultSettings::left() const {
+  unsigned sum = 0;
+  for (const char* kind : kAllocations) {
+    std::ifstream file(kDebugfs + kind + "/times");
+    unsigned times = 0;
+    if (!(file >> times)) fail("cannot read %s/times", kind);
+    sum += times;
+  }
+  return sum;
+}
+
+void FaultSettings::stop() {
+  for (const char* kind : kAllocations) {
+    setKnob(kind, "probability", "0");
+    setKnob(kind, "require-start", "0");
+    setKnob(kind, "require-end", "0xffffffffffffffff");
+    setKnob(kind, "times", "1");
+  }
+}
+
+}  // namespace kiwarp::vm
