@@ -41,7 +41,7 @@ cpu1=/sys/devices/system/cpu/cpu1/online
 mountpoint -q $trace || mount -t tracefs none $trace
 echo 1 >$trace/events/vmscan/mm_shrink_slab_start/enable
 fill_blocks() {
-	start server a taskset -c 1 rping -s -a 10.1.0.1 -p 7400 -C 100
+	start server a taskset -c 1 rping -s -a 10.1.0.1 -p 7400 -C 100 -S 60000
 	wait_server server a 7400 || return 1
 	ip netns exec b taskset -c 1 rping -c -a 10.1.0.1 -p 7400 -C 100 -S 60000 && await server
 }
