@@ -84,6 +84,8 @@ static void kt_kick_locked(struct kt_link *l)
 	kw_stream_kick(&l->s, KW_KICK_LOCKED);
 	KUNIT_EXPECT_GT(l->test, l->nr_wdone, 0U);
 	KUNIT_EXPECT_LE(l->test, l->nr_wdone, (u32)KW_TX_BUDGET);
+	/* MSG_MORE at the end of the pass would hold the last segment back. */
+	KUNIT_EXPECT_NULL(l->test, tcp_send_head(sk));
 	release_sock(sk);
 }
 
