@@ -56,7 +56,8 @@ check "the server's device" add_device va
 check "the client's device" add_device vb
 nvme_all
 # Rings whose objects are gone while they are still mapped: their memory is freed later.
-absorb "rings" "$TOP/build/host/tests/vm/kiwarp-tenants" --device kw_va --rings
+absorb "rings" setpriv --reuid=2000 --regid=2000 --clear-groups \
+	"$TOP/build/host/tests/vm/kiwarp-tenants" --device kw_va --rings
 check "the consumers' modules are unloaded" consumers_gone
 for NETDEV in va vb; do check "$NETDEV's device goes" howto nvme device-down; done
 teardown_pair kiwarp
