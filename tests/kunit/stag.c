@@ -318,17 +318,53 @@ static void kt_test_waits_for_users(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kw_dereg_mr(mr, NULL), 0);
 }
 
+/* A region can become another one between its lookup and its use. */
+static void kt_test_holds_what_was_found(struct kunit *test)
+{
+	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
+	struct kw_mem *mem = &to_kw_mr(mr)->mem;
+	bool other = kw_mem_get(mem, mem->stag ^ 1);
+	bool held;
+
+	if (other)
+		kw_mem_put(mem);
+	KUNIT_EXPECT_FALSE(test, other);
+	held = kw_mem_get(mem, mem->stag);
+	if (held)
+		kw_mem_put(mem);
+	KUNIT_EXPECT_TRUE(test, held);
+	WRITE_ONCE(mem->valid, false);
+	held = kw_mem_get(mem, mem->stag);
+	if (held)
+		kw_mem_put(mem);
+	KUNIT_EXPECT_FALSE(test, held);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mem->users), 0);
+	KUNIT_EXPECT_EQ(test, kw_dereg_mr(mr, NULL), 0);
+}
+
+/* Is byte @off found, whichever extent is tried first? */
+static bool kt_finds(struct kunit *test, const struct kw_mem *mem, u64 off,
+		     u32 offset, u32 last)
+{
+	struct kt_device *d = test->priv;
+	u64 at = off + offset;
+	u8 *page = page_address(d->page[kt_order[at / PAGE_SIZE]]);
+	struct kw_run run = kw_mem_at(mem, off, &last);
+
+	return run.va == page + at % PAGE_SIZE && run.len &&
+	       run.len <= mem->len - off;
+}
+
 static void kt_test_extents(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
 	static const u32 offsets[] = { 0, 1, 100, PAGE_SIZE - 1 };
-	u32 i;
+	u32 i, last;
 
 	for (i = 0; i < ARRAY_SIZE(offsets); i++) {
 		struct ib_mr *mr = kt_alloc(test, 4);
 		struct kw_mem *mem;
 		u64 off;
-		u32 last = 0;
 
 		KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4,
 						offsets[i], offsets[i]));
@@ -337,15 +373,11 @@ static void kt_test_extents(struct kunit *test)
 		mem = &to_kw_mr(mr)->mem;
 		KUNIT_EXPECT_EQ(test, mem->len, 4 * PAGE_SIZE - offsets[i]);
 		for (off = 0; off < mem->len; off++) {
-			u64 at = off + offsets[i];
-			u8 *page = page_address(d->page[kt_order[at / PAGE_SIZE]]);
-			struct kw_run run = kw_mem_at(mem, off, &last);
-
-			if (run.va != page + at % PAGE_SIZE || !run.len ||
-			    run.len > mem->len - off) {
-				KUNIT_FAIL(test, "byte %llu of offset %u", off,
-					   offsets[i]);
-				break;
+			for (last = 0; last < 5; last++) {
+				if (kt_finds(test, mem, off, offsets[i], last))
+					continue;
+				KUNIT_FAIL_AND_ABORT(test, "byte %llu of offset %u from extent %u",
+						     off, offsets[i], last);
 			}
 		}
 		kw_dereg_mr(mr, NULL);
@@ -438,6 +470,7 @@ static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_fast_registration),
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE(kt_test_waits_for_users),
+	KUNIT_CASE(kt_test_holds_what_was_found),
 	KUNIT_CASE(kt_test_extents),
 	KUNIT_CASE(kt_test_covers),
 	KUNIT_CASE(kt_test_refusals),
