@@ -48,6 +48,9 @@ cut_wire() {
 	wire_up
 }
 
+# connection_gone PORT: the client has none to there.
+connection_gone() { [ -z "$(ss -Htn state established "dport = :$1")" ]; }
+
 # counter DEV NAME: one of rdma statistic's.
 counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 

@@ -25,14 +25,14 @@ iser_portal() {
 # The initiator gives up the connection during the cut, and logs in again.
 fio_through_cut() {
 	local before
+	scsi_load || return
 	before=$(counter kw_vb conn_established)
-	fio_scsi cut --rw=randwrite --bs=8k --size=2m --iodepth=8 --rate_iops=60 &
-	local job=$!
-	sleep 1
-	cut_wire 8
-	wait "$job" || return
-	echo "$before connections before the cut, $(counter kw_vb conn_established) now"
-	[ "$(counter kw_vb conn_established)" -gt "$before" ]
+	ip link set va down
+	until_true 30 connection_gone 13260 || { echo "the connection stays"; return 1; }
+	wire_up
+	until_true 60 is_more "$before" counter kw_vb conn_established ||
+		{ echo "it is not made again"; return 1; }
+	until_true 60 scsi_flows && scsi_load_ends
 }
 
 by_tcp() { iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I default "$@"; }

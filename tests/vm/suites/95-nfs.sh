@@ -32,14 +32,13 @@ fio_through_flap() {
 # The connection dies of the cut, and the client makes another.
 fio_through_cut() {
 	local before
+	nfs_load || return
 	before=$(connects)
-	fio_nfs cut --rw=randwrite --bs=8k --size=2m --iodepth=8 --rate_iops=60 &
-	local job=$!
-	sleep 1
-	cut_wire 6
-	wait "$job" || return
-	echo "connected $before times before the cut, $(connects) times now"
-	[ "$(connects)" -gt "$before" ]
+	ip link set va down
+	until_true 30 connection_gone 20049 || { echo "the connection stays"; return 1; }
+	wire_up
+	until_true 60 is_more "$before" connects || { echo "it is not made again"; return 1; }
+	until_true 60 nfs_flows && fio_stop load
 }
 
 modules_gone() { nfs_client_gone && nfs_server_gone; }
