@@ -71,12 +71,14 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 
+/* 6.19: addresses of any size that kernel_bind() and kernel_connect() take. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
 #define sockaddr_unsized sockaddr
 #endif
 
 #include <linux/workqueue.h>
 
+/* Since 6.18 that is its name. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
 #define system_dfl_wq system_unbound_wq
 #endif
@@ -90,13 +92,7 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 #define KW_SRCU_PERCPU_SIZE	sizeof(struct srcu_data)
 #endif
 
-#ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
-#ifndef static_cpu_has
-#define static_cpu_has(feature)	cpu_feature_enabled(feature)
-#endif
-#endif
-
+/* 7.2 names what kind of memory is pinned, and finds no device by its name. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 static inline struct ib_umem *ib_umem_get_va(struct ib_device *dev,
 					     unsigned long addr, size_t size,
@@ -122,8 +118,25 @@ static inline bool kw_device_name_taken(const char *name)
 #endif
 
 /*
- * Newer kernels may name the CPU cache that a memory region's data is to be put
- * in (struct ib_dmah). Only hardware can do that: it is refused.
+ * Since 6.14 the RDMA core raises the events of a port that follows its
+ * interface, unless the driver asks to do so. Kiwarp raises them in all kernels:
+ * kw_netdev_event().
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+static inline void kw_report_port_event(struct ib_device *ibdev,
+					struct net_device *netdev,
+					unsigned long event)
+{
+}
+
+#define KW_OPS_PORT_EVENT	.report_port_event = kw_report_port_event,
+#else
+#define KW_OPS_PORT_EVENT
+#endif
+
+/*
+ * Since 6.17 a process may name the CPU cache that a memory region's data is to
+ * be put in (struct ib_dmah). Only hardware can do that: it is refused.
  */
 struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 			     int access);

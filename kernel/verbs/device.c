@@ -18,6 +18,7 @@
 static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			   struct ib_udata *udata)
 {
+	/* The RDMA core asks for itself, too: with none since 7.2 at the latest. */
 	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 
@@ -180,6 +181,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.query_qp = kw_query_qp,
 	.reg_user_mr = kw_reg_user_mr_op,
 	.req_notify_cq = kw_req_notify_cq,
+	KW_OPS_PORT_EVENT
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, kw_pd, ib),
