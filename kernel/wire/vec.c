@@ -197,9 +197,9 @@ bool kw_vec_has(void)
 #ifndef KW_VEC_X86
 	return false;
 #elif defined(__KERNEL__)
-	return static_cpu_has(X86_FEATURE_AVX) &&
-	       static_cpu_has(X86_FEATURE_PCLMULQDQ) &&
-	       static_cpu_has(X86_FEATURE_XMM4_2);
+	return cpu_feature_enabled(X86_FEATURE_AVX) &&
+	       cpu_feature_enabled(X86_FEATURE_PCLMULQDQ) &&
+	       cpu_feature_enabled(X86_FEATURE_XMM4_2);
 #else
 	return __builtin_cpu_supports("avx") &&
 	       __builtin_cpu_supports("pclmul") &&
