@@ -38,7 +38,8 @@ bandwidth() {
 }
 
 step "Load the module"
-modprobe -a ib_uverbs rdma_ucm iw_cm libcrc32c
+read -ra needs < <(modinfo -F depends "$KIWARP_KO" | tr , ' ')
+modprobe -a ib_uverbs rdma_ucm "${needs[@]}"
 shown insmod "$TOP/build/kiwarp.ko" || exit 1
 use_provider
 
