@@ -54,3 +54,32 @@ unpack() {
 	tar -C "$1" --strip-components=1 --wildcards --wildcards-match-slash \
 		"${exclude[@]}" -xf "$tarball"
 }
+
+# in_apt COMMAND...: with the sources of prepare_apt, and a state and a cache of its own.
+in_apt() {
+	APT_CONFIG=$apt/apt.conf "$@"
+}
+
+# prepare_apt SUITE...: an APT configuration in $apt that has only those suites of Debian, from this
+# machine's mirror. The system's is not changed, and no package counts as installed.
+# shellcheck disable=SC2154
+prepare_apt() {
+	local mirror suite
+	mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
+		head -n 1 | tr -d ' ') || true
+	mkdir -p "$apt"/{lists/partial,cache/archives/partial,state}
+	: >"$apt/state/status"
+	for suite; do
+		printf 'deb [signed-by=%s] %s %s main\n' /usr/share/keyrings/debian-archive-keyring.gpg \
+			"${mirror:-http://deb.debian.org/debian}" "$suite"
+	done >"$apt/sources.list"
+	cat >"$apt/apt.conf" <<-END
+		Dir::Etc::SourceList "$apt/sources.list";
+		Dir::Etc::SourceParts "/dev/null";
+		Dir::State "$apt/state";
+		Dir::State::Lists "$apt/lists";
+		Dir::State::Status "$apt/state/status";
+		Dir::Cache "$apt/cache";
+		APT::Sandbox::User "root";
+	END
+}
