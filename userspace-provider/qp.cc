@@ -24,19 +24,23 @@ size_t minReceiveStride(const QueueLimits& limits) {
   return sizeof(kiwarp_rqe) + limits.max_receive_sge * sizeof(kiwarp_sge);
 }
 
-// Both rings are in one mapping, the send ring first. Returns 0 or a positive errno.
-int mapRings(QueuePair* qp, int fd, const kiwarp_create_qp_resp& created) {
+// Both rings are in one mapping, the send ring first. One that was granted no entries stays as it
+// is, without a ring: nothing can be posted to it. Returns 0 or a positive errno.
+int mapRings(QueuePair* qp, int fd, const ibv_qp_cap& granted,
+             const kiwarp_create_qp_resp& created) {
   Mapping& mapping = qp->mapping;
   if (int error = mapping.map(fd, created.ring_key, created.ring_size); error != 0) return error;
   const uint64_t border = created.rq_offset;
   if (border % KIWARP_RING_ALIGN != 0 || border > mapping.size()) return EPROTO;
   auto* base = static_cast<std::byte*>(mapping.base());
-  const bool fits =
-      qp->send.ring.attach(base, border, created.sq_entries, created.sq_stride,
-                           minSendStride(qp->send.limits)) &&
+  const bool send_fits = granted.max_send_wr == 0 ||
+                         qp->send.ring.attach(base, border, created.sq_entries, created.sq_stride,
+                                              minSendStride(qp->send.limits));
+  const bool receive_fits =
+      granted.max_recv_wr == 0 ||
       qp->receive.ring.attach(base + border, mapping.size() - border, created.rq_entries,
                               created.rq_stride, minReceiveStride(qp->receive.limits));
-  return fits ? 0 : EPROTO;
+  return send_fits && receive_fits ? 0 : EPROTO;
 }
 
 void leaveCqs(QueuePair* qp) {
@@ -76,7 +80,7 @@ int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_re
   qp->receive.limits = {.max_receive_sge = attr.cap.max_recv_sge};
   qp->send.doorbell = Doorbell(base, Doorbell::Kind::kSend);
   qp->receive.doorbell = Doorbell(base, Doorbell::Kind::kReceive);
-  if (int error = mapRings(qp, base->context->cmd_fd, created); error != 0) return error;
+  if (int error = mapRings(qp, base->context->cmd_fd, attr.cap, created); error != 0) return error;
   return joinCqs(qp);
 }
 

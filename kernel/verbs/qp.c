@@ -208,7 +208,7 @@ static int kw_qp_check_init(const struct ib_qp_init_attr *a)
 		return -EOPNOTSUPP;
 	if (!a->send_cq || !a->recv_cq)
 		return -EINVAL;
-	if (!a->cap.max_send_wr || a->cap.max_send_wr > KIWARP_MAX_QP_WR ||
+	if (a->cap.max_send_wr > KIWARP_MAX_QP_WR ||
 	    a->cap.max_recv_wr > KIWARP_MAX_QP_WR ||
 	    a->cap.max_send_sge > KIWARP_MAX_SGE ||
 	    a->cap.max_recv_sge > KIWARP_MAX_SGE ||
@@ -217,12 +217,18 @@ static int kw_qp_check_init(const struct ib_qp_init_attr *a)
 	return 0;
 }
 
+/* A queue that nothing is to be posted to has no entries. */
+static u32 kw_qp_entries(u32 max_wr)
+{
+	return max_wr ? roundup_pow_of_two(max_wr) : 0;
+}
+
 static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 			     struct ib_ucontext *uctx)
 {
 	struct ib_qp_cap *cap = &a->cap;
-	u32 sq_entries = roundup_pow_of_two(cap->max_send_wr);
-	u32 rq_entries = roundup_pow_of_two(max(cap->max_recv_wr, 1U));
+	u32 sq_entries = kw_qp_entries(cap->max_send_wr);
+	u32 rq_entries = kw_qp_entries(cap->max_recv_wr);
 	u32 payload, sq_stride, rq_stride;
 	size_t rq_off;
 	int ret;
@@ -236,7 +242,8 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 		    cap->max_recv_sge * sizeof(struct kiwarp_sge);
 	rq_off = ALIGN(kw_ring_size(sq_entries, sq_stride), KIWARP_RING_ALIGN);
 
-	qp->sq_track = kvcalloc(sq_entries, sizeof(*qp->sq_track),
+	/* One for an index that user space has made up: see struct kw_ring. */
+	qp->sq_track = kvcalloc(max(sq_entries, 1U), sizeof(*qp->sq_track),
 				GFP_KERNEL_ACCOUNT);
 	qp->recv_sge = kcalloc(cap->max_recv_sge, sizeof(*qp->recv_sge),
 			       GFP_KERNEL_ACCOUNT);
@@ -252,7 +259,7 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	qp->rq = kw_ring_in(&qp->queue_mem, rq_off, rq_entries, rq_stride);
 
 	cap->max_send_wr = sq_entries;
-	cap->max_recv_wr = cap->max_recv_wr ? rq_entries : 0;
+	cap->max_recv_wr = rq_entries;
 	cap->max_inline_data = min_t(u32, payload, KIWARP_MAX_INLINE);
 	return 0;
 err:
@@ -272,9 +279,9 @@ static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 {
 	struct kiwarp_create_qp_resp resp = {
 		.qp_id = qp->ib.qp_num,
-		.sq_entries = kw_ring_entries(&qp->sq),
+		.sq_entries = qp->sq.mask + 1,
 		.sq_stride = qp->sq.stride,
-		.rq_entries = kw_ring_entries(&qp->rq),
+		.rq_entries = qp->rq.mask + 1,
 		.rq_stride = qp->rq.stride,
 		.max_inline = qp->cap.max_inline_data,
 		.ring_key = kw_queue_mem_key(&qp->queue_mem),

@@ -34,7 +34,7 @@ static inline struct kiwarp_ring_ctrl *kw_ctrl(const struct kw_ring *r)
 
 static inline u32 kw_ring_entries(const struct kw_ring *r)
 {
-	return r->mask + 1;
+	return r->entries;
 }
 
 #endif /* KW_VERBS_QP_H */

@@ -199,12 +199,17 @@ struct kw_queue_mem {
  * struct kw_ring - a control structure and entries, in queue memory
  * @mem: control, then entries at KIWARP_RING_ENTRIES_OFF
  * @stride: bytes from one entry to the next
- * @mask: entries - 1
+ * @mask: entries that there is memory for, less 1
+ * @entries: how many may be used: that many, or 0
+ *
+ * A ring without entries has memory for one all the same: an index that user
+ * space has made up leads nowhere else.
  */
 struct kw_ring {
 	void *mem;
 	u32 stride;
 	u32 mask;
+	u32 entries;
 };
 
 static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
@@ -225,14 +230,15 @@ static inline u64 kw_queue_mem_key(const struct kw_queue_mem *a)
 
 static inline size_t kw_ring_size(u32 entries, u32 stride)
 {
-	return KIWARP_RING_ENTRIES_OFF + (size_t)entries * stride;
+	return KIWARP_RING_ENTRIES_OFF + (size_t)max(entries, 1U) * stride;
 }
 
 static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off,
 					u32 entries, u32 stride)
 {
 	return (struct kw_ring){
-		.mem = a->mem + off, .stride = stride, .mask = entries - 1,
+		.mem = a->mem + off, .stride = stride,
+		.mask = max(entries, 1U) - 1, .entries = entries,
 	};
 }
 

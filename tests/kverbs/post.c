@@ -271,6 +271,48 @@ static void kt_early(void)
 	kt_close(l);
 }
 
+/* Queues without entries: a receive is refused in INIT, a Send in ERR. */
+static void kt_empty_facts(struct kt_link *l, struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT };
+	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, kt_op(l), NULL, 0);
+	struct ib_recv_wr rwr = { .wr_cqe = &kt_op(l)->cqe };
+	const struct ib_send_wr *bad = NULL;
+	const struct ib_recv_wr *rbad = NULL;
+	struct ib_qp_init_attr init;
+
+	kt_equal(ib_query_qp(qp, &attr, IB_QP_CAP, &init), 0, "query");
+	kt_equal(attr.cap.max_send_wr, 0, "depth of the send queue");
+	kt_equal(attr.cap.max_recv_wr, 0, "depth of the receive queue");
+	attr.qp_state = IB_QPS_INIT;
+	kt_equal(ib_modify_qp(qp, &attr, IB_QP_STATE), 0, "RESET to INIT");
+	kt_equal(ib_post_recv(qp, &rwr, &rbad), -ENOMEM, "receive in INIT");
+	kt_fact(rbad == &rwr, "which work request that is");
+	attr.qp_state = IB_QPS_ERR;
+	kt_equal(ib_modify_qp(qp, &attr, IB_QP_STATE), 0, "INIT to ERR");
+	kt_equal(ib_post_send(qp, &wr.wr, &bad), -ENOMEM, "Send in ERR");
+	kt_fact(bad == &wr.wr, "which work request that is");
+	kt_equal(ib_post_recv(qp, &rwr, NULL), -ENOMEM, "receive in ERR");
+}
+
+static void kt_empty(void)
+{
+	struct kt_link *l = kt_open(&kt_usual);
+	struct ib_qp_init_attr attr = { .qp_type = IB_QPT_RC };
+	struct ib_qp *qp;
+
+	if (!l)
+		return;
+	attr.send_cq = l->b.scq;
+	attr.recv_cq = l->b.rcq;
+	qp = ib_create_qp(l->b.pd, &attr);
+	if (kt_fact(!IS_ERR(qp), "a queue pair whose queues have no entries")) {
+		kt_empty_facts(l, qp);
+		ib_destroy_qp(qp);
+	}
+	kt_close(l);
+}
+
 /* Drain: when it returns all is complete, also work that was never started. */
 static void kt_drain_facts(struct kt_link *l)
 {
@@ -397,6 +439,7 @@ const struct kt_case kt_post_cases[] = {
 	{ "post.signalled", kt_signals },
 	{ "post.full", kt_full },
 	{ "post.states", kt_early },
+	{ "post.empty", kt_empty },
 	{ "post.drain", kt_drains },
 	{ "post.no_receive", kt_no_receive },
 	{ "post.too_long", kt_too_long },

@@ -53,11 +53,6 @@ void qpLimits(Env& env) {
            [&](ibv_qp_init_attr* attr) { attr->cap.max_inline_data = UINT32_MAX; });
 }
 
-void qpZeroSendWr(Env& env) {
-  refuseQp(env, "max_send_wr of 0", EINVAL,
-           [](ibv_qp_init_attr* attr) { attr->cap.max_send_wr = 0; });
-}
-
 void qpTypes(Env& env) {
   for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET}) {
     refuseQp(env, strf("QP type %d", type), EOPNOTSUPP,
@@ -246,7 +241,6 @@ void busyMrUnderConnection(Env& env) {
 
 void addCreateCases(std::vector<Case>* cases) {
   cases->push_back({"create-qp-limits", qpLimits});
-  cases->push_back({"create-qp-no-send-wr", qpZeroSendWr});
   cases->push_back({"create-qp-types", qpTypes});
   cases->push_back({"create-cq-limits", cqLimits});
   cases->push_back({"register-access-flags", mrAccess});

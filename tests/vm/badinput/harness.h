@@ -156,6 +156,7 @@ void addRemoteCases(std::vector<Case>* cases);
 void addLocalCases(std::vector<Case>* cases);
 void addQueueCases(std::vector<Case>* cases);
 void addCreateCases(std::vector<Case>* cases);
+void addEmptyCases(std::vector<Case>* cases);
 void addConnectCases(std::vector<Case>* cases);
 
 }  // namespace kiwarp::vm

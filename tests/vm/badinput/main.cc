@@ -41,6 +41,7 @@ std::vector<Case> allCases() {
   std::vector<Case> cases;
   kiwarp::vm::addCreateCases(&cases);
   kiwarp::vm::addQueueCases(&cases);
+  kiwarp::vm::addEmptyCases(&cases);
   kiwarp::vm::addLocalCases(&cases);
   kiwarp::vm::addRemoteCases(&cases);
   kiwarp::vm::addConnectCases(&cases);

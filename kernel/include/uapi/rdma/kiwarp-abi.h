@@ -54,6 +54,10 @@ struct kiwarp_create_cq_resp {
 	__aligned_u64 ring_size;	/* bytes to map */
 };
 
+/*
+ * A queue that was created with max_send_wr or max_recv_wr of 0, and was granted
+ * that, has a ring of one entry here. Nothing may be posted to it.
+ */
 struct kiwarp_create_qp_resp {
 	__u32 qp_id;
 	__u32 sq_entries;	/* power of two */
