@@ -11,6 +11,14 @@
 #include "compat.h"
 #include "verbs/ops.h"
 
+/*
+ * An OUI, as the verbs have it, but a locally administered one: nobody is
+ * assigned that. Neither 0 nor 0xffffff, which is for those without an OUI:
+ * programs take both for the software RoCE driver and its limits. The part is
+ * KIWARP_DRIVER_ID.
+ */
+#define KW_VENDOR_ID	0x024b57
+
 #define KW_FW_MAJOR	0
 #define KW_FW_MINOR	1
 #define KW_FW_SUB	0
@@ -25,6 +33,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	memset(attr, 0, sizeof(*attr));
 	attr->fw_ver = (u64)KW_FW_MAJOR << 32 | KW_FW_MINOR << 16 | KW_FW_SUB;
 	attr->sys_image_guid = ibdev->node_guid;
+	attr->vendor_id = KW_VENDOR_ID;
 	attr->vendor_part_id = KIWARP_DRIVER_ID;
 	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS |
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
