@@ -376,11 +376,17 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	if (ret)
 		goto err_owner;
 	qp->cap = attr->cap;
-	kw_qp_set_state(qp, KIWARP_QPS_RESET);
 
 	ret = kw_qpn_reserve(dev, &ibqp->qp_num);
 	if (ret)
 		goto err_rings;
+	/*
+	 * The verbs of iWARP have no RESET: a queue pair begins in IDLE, where
+	 * receives can be posted. Linux calls it INIT: the drivers of other
+	 * RNICs report that, and rdma-core's tests expect it of an RNIC. To
+	 * modify it to INIT sets the rights.
+	 */
+	kw_qp_set_state(qp, KIWARP_QPS_INIT);
 	if (udata) {
 		ret = kw_qp_respond(qp, udata);
 		if (ret)

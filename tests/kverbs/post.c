@@ -219,8 +219,12 @@ static void kt_early_facts(struct kt_link *l, struct ib_qp *qp)
 	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, o, NULL, 0);
 	struct ib_recv_wr rwr = { .wr_cqe = &r->cqe };
 
+	kt_equal(ib_post_recv(qp, &rwr, NULL), 0, "receive in a new queue pair");
+	attr.qp_state = IB_QPS_RESET;
+	kt_equal(ib_modify_qp(qp, &attr, IB_QP_STATE), 0, "INIT to RESET");
 	kt_equal(ib_post_send(qp, &wr.wr, &bad), -EINVAL, "Send in RESET");
 	kt_fact(bad == &wr.wr, "which work request that is");
+	attr.qp_state = IB_QPS_INIT;
 	kt_equal(ib_post_recv(qp, &rwr, NULL), -EINVAL, "receive in RESET");
 	attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
 	kt_equal(ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_ACCESS_FLAGS), 0,

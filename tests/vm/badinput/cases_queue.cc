@@ -123,7 +123,10 @@ struct LooseQp {
 
 void wrongState(Env& env) {
   LooseQp loose(env);
-  env.expectState(loose.qp.get(), IBV_QPS_RESET, "new QP");
+  env.expectState(loose.qp.get(), IBV_QPS_INIT, "new QP");
+  expectErrno("receive in a new QP", 0, postRecv(loose.qp.get(), 6, {}).error);
+  expectErrno("INIT to RESET", 0, loose.modify(IBV_QPS_RESET));
+  env.expectState(loose.qp.get(), IBV_QPS_RESET, "QP");
   expectBad("send in RESET", EINVAL, 1, postSend(loose.qp.get(), {Work::send(1, {})}));
   expectBad("receive in RESET", EINVAL, 1, postRecv(loose.qp.get(), 1, {}));
   expectErrno("RESET to INIT", 0, loose.modify(IBV_QPS_INIT));
@@ -141,6 +144,8 @@ void wrongState(Env& env) {
 void wrongTransition(Env& env) {
   LooseQp loose(env);
   // Only a connection makes a QP ready to send.
+  expectErrno("new QP to RTS", EINVAL, loose.modify(IBV_QPS_RTS));
+  expectErrno("new QP to RESET", 0, loose.modify(IBV_QPS_RESET));
   expectErrno("RESET to RTS", EINVAL, loose.modify(IBV_QPS_RTS));
   expectErrno("RESET to INIT", 0, loose.modify(IBV_QPS_INIT));
   expectErrno("INIT to RTS", EINVAL, loose.modify(IBV_QPS_RTS));
