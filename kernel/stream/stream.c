@@ -252,6 +252,28 @@ bool kw_first_tx_more(struct kw_stream *s)
 }
 
 /**
+ * kw_stream_info() - describe a stream, without its socket lock
+ * @s: stream
+ * @info: result
+ *
+ * Context: any, inside mem_srcu, which bounds the use of info->sk.
+ */
+void kw_stream_info(const struct kw_stream *s, struct kw_stream_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->state = kw_stream_state(s);
+	if (info->state != KW_STREAM_OPEN && info->state != KW_STREAM_CLOSING)
+		return;
+	info->sk = s->sock->sk;
+	info->tx_send_msn = READ_ONCE(s->tx.send_msn);
+	info->tx_read_msn = READ_ONCE(s->tx.read_msn);
+	info->rx_send_msn = READ_ONCE(s->rx.send_msn);
+	info->rx_read_msn = READ_ONCE(s->rx.read_msn);
+	info->reads_out = READ_ONCE(s->orq_len);
+	info->reads_in = READ_ONCE(s->irq_len);
+}
+
+/**
  * kw_stream_start() - enter FPDU mode
  * @s: stream without a connection
  * @sock: connected socket whose MPA start-up is finished; passes to the stream

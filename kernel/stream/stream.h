@@ -267,6 +267,30 @@ enum kw_kick {
 	KW_KICK_LOCKED,		/* the caller runs under the socket lock */
 };
 
+/**
+ * struct kw_stream_info - a running stream, for whoever administers it
+ * @state: enum kw_stream_state
+ * @sk: its socket, good inside mem_srcu; NULL in other states than
+ *	%KW_STREAM_OPEN and %KW_STREAM_CLOSING. Then the rest is 0
+ * @tx_send_msn: next MSN to be sent on queue 0
+ * @tx_read_msn: on queue 1
+ * @rx_send_msn: next MSN expected on queue 0
+ * @rx_read_msn: on queue 1
+ * @reads_out: Read Requests that await their response
+ * @reads_in: the peer's that are not answered yet
+ */
+struct kw_stream_info {
+	u8 state;
+	const struct sock *sk;
+	u32 tx_send_msn;
+	u32 tx_read_msn;
+	u32 rx_send_msn;
+	u32 rx_read_msn;
+	u32 reads_out;
+	u32 reads_in;
+};
+
+void kw_stream_info(const struct kw_stream *s, struct kw_stream_info *info);
 void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
 		    struct kw_domain *domain,
 		    struct kw_counters __percpu *counters);

@@ -440,6 +440,34 @@ uncount:
 }
 
 /**
+ * kw_cq_get_info() - describe a completion queue
+ * @cq: completion queue; kw_destroy_cq() may be under way or over
+ * @info: result
+ *
+ * Context: process; takes cq->lock.
+ * Return: false if it has been destroyed.
+ */
+bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info)
+{
+	const struct kiwarp_cq_ctrl *ctrl;
+
+	spin_lock_irq(&cq->lock);
+	ctrl = kw_cq_ctrl(cq);
+	if (ctrl)
+		*info = (struct kw_cq_info){
+			.entries = kw_ring_entries(&cq->ring),
+			.producer = cq->producer,
+			.consumer = kw_cq_user(cq) ? READ_ONCE(ctrl->consumer) :
+						     cq->consumer,
+			.armed = kw_cq_user(cq) ? READ_ONCE(ctrl->armed) :
+						  READ_ONCE(cq->armed),
+			.overflow = cq->overflow,
+		};
+	spin_unlock_irq(&cq->lock);
+	return ctrl;
+}
+
+/**
  * kw_destroy_cq() - destroy a completion queue
  * @ibcq: completion queue
  * @udata: unused
@@ -458,6 +486,10 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	cancel_work_sync(&cq->notify_work);
 	cancel_delayed_work_sync(&cq->held_work);
 	cancel_delayed_work_sync(&cq->batch_work);
+	/* The RDMA core still lists the queue: see kw_cq_get_info(). */
+	spin_lock_irq(&cq->lock);
+	cq->ring.mem = NULL;
+	spin_unlock_irq(&cq->lock);
 	kw_queue_mem_free(&cq->queue_mem);
 	atomic_dec(&to_kw_dev(ibcq->device)->nr_cq);
 	return 0;

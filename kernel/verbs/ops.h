@@ -53,6 +53,11 @@ struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 		    u32 port, int index);
 
+/* resource.c */
+int kw_fill_res_qp(struct sk_buff *msg, struct ib_qp *ibqp);
+int kw_fill_res_cq(struct sk_buff *msg, struct ib_cq *ibcq);
+int kw_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr);
+
 /* settings.c */
 extern const struct attribute_group kw_settings_group;
 void kw_settings_init(struct kw_settings *s);

@@ -146,6 +146,36 @@ true_values() {
 	check "delete it" rdma link delete k0
 }
 
+# What rdma shows of the objects of a connection that is up. rping has a queue pair, a completion
+# queue and some regions at either end.
+details() {
+	check "a device over dum0" link_add k0 - dum0
+	until_true 5 state_is k0 ACTIVE
+	start held-server - rping -s -a 10.2.2.1 -p 7176 -C 10000000
+	wait_server held-server - 7176 || not_ok "rping's server listens" "$server_log"
+	start held-client - rping -c -a 10.2.2.1 -p 7176 -C 10000000
+	until_true 20 shows_peer 7176
+	check_says "details: the peer of a queue pair" \
+		'state RTS .*drv_stream open drv_local 10\.2\.2\.1:[0-9]+ drv_peer 10\.2\.2\.1:7176 ' rdma -dd resource show qp
+	check_says "details: and the other end's" 'drv_local 10\.2\.2\.1:7176 drv_peer 10\.2\.2\.1:[0-9]+ ' \
+		rdma -dd resource show qp
+	check_says "details: what it sends next" 'drv_tx_send_msn [1-9][0-9]* drv_tx_read_msn [1-9]' \
+		rdma -dd resource show qp
+	check_says "details: its queues" 'drv_sq_entries [1-9][0-9]* drv_sq_posted [1-9].*drv_rq_posted [1-9]' \
+		rdma -dd resource show qp
+	check_says "details: the same as JSON" '"drv_peer":"10\.2\.2\.1:7176"' \
+		rdma -j -dd resource show qp
+	check_says "details: a completion queue" 'drv_entries [1-9][0-9]* drv_unpolled [0-9]+ drv_completions [1-9]' \
+		rdma -dd resource show cq
+	check_says "details: a region" 'drv_access 0x[0-9a-f]+ drv_bytes 64 drv_extents 1 drv_valid 1 drv_fast 0' \
+		rdma -dd resource show mr
+	stop held-client
+	stop held-server
+	check "details: delete it" rdma link delete k0
+}
+
+shows_peer() { rdma -dd resource show qp | grep -q "drv_peer [0-9.]*:$1 "; }
+
 churn() {
 	local i
 	for i in {1..40}; do
@@ -186,7 +216,10 @@ load_modules
 make_kinds
 kinds
 refusals
-[ "$DEV_TYPE" != kiwarp ] || true_values
+if [ "$DEV_TYPE" = kiwarp ]; then
+	true_values
+	details
+fi
 port_follows
 check "40 times add and delete" churn
 namespace_goes

@@ -78,6 +78,10 @@ check "a connection that is kept" sh -c "echo 1 >$ktest/hold"
 block "the objects" objects true
 shown=$log
 shows "a queue pair" 'link da/1 lqpn [0-9]+ .*type RC state RTS'
+shows "its connection's other end" 'type RC state RTS .*drv_stream open .*drv_peer 10\.1\.0\.[12]:[0-9]+'
+shows "what it sends next" 'drv_tx_send_msn 1 drv_tx_read_msn [1-9]'
+shows "how full its queues are" 'drv_sq_entries 128 drv_sq_posted [0-9]+ .*drv_rq_entries 128 drv_rq_posted'
+shows "a completion queue" 'dev da cqn .*drv_entries 512 drv_unpolled 0 '
 shows "a connection" 'link da/1 cm-idn [0-9]+ .* src-addr 10\.1\.0\.'
 check "it is closed" sh -c "echo 0 >$ktest/hold"
 howto_all_ran troubleshooting
