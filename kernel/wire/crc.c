@@ -13,9 +13,9 @@
 #ifdef __KERNEL__
 #include <linux/crc32c.h>
 #ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
+#include "wire/cpu.h"
 #define KW_CRC_X86
-#define kw_crc_has_insn()	cpu_feature_enabled(X86_FEATURE_XMM4_2)
+#define kw_crc_has_insn()	kw_cpu_has(X86_FEATURE_XMM4_2)
 #endif
 #elif defined(__x86_64__)
 #define KW_CRC_X86

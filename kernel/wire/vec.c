@@ -11,7 +11,7 @@
 
 #ifdef __KERNEL__
 #ifdef CONFIG_X86_64
-#include "compat.h"
+#include "wire/cpu.h"
 #define KW_VEC_X86
 /* The compiler does not use these registers, and does not know of them. */
 #define KW_VEC_CLOBBERS(...)	"memory"
@@ -197,9 +197,9 @@ bool kw_vec_has(void)
 #ifndef KW_VEC_X86
 	return false;
 #elif defined(__KERNEL__)
-	return cpu_feature_enabled(X86_FEATURE_AVX) &&
-	       cpu_feature_enabled(X86_FEATURE_PCLMULQDQ) &&
-	       cpu_feature_enabled(X86_FEATURE_XMM4_2);
+	return kw_cpu_has(X86_FEATURE_AVX) &&
+	       kw_cpu_has(X86_FEATURE_PCLMULQDQ) &&
+	       kw_cpu_has(X86_FEATURE_XMM4_2);
 #else
 	return __builtin_cpu_supports("avx") &&
 	       __builtin_cpu_supports("pclmul") &&
