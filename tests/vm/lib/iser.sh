@@ -15,6 +15,31 @@ export INITIATOR=$InitiatorName
 # node ARG...: of the initiator's record of the target.
 node() { iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I iser "$@"; }
 
+# What this end of a connection without progress waits for.
+iser_stalled() {
+	grep -rHE '[1-9]' /sys/class/infiniband/*/ports/1/hw_counters/ | sed 's/^.*infiniband.//'
+	rdma -dd resource show qp
+	rdma -dd resource show cq
+	ss -tinm
+	! pgrep -ox tgtd || cat "/proc/$(pgrep -ox tgtd)/wchan"
+	dmesg | tail -n 20
+}
+
+# In some of a hundred discoveries iscsiadm had no answer within its 30 seconds: what this end waits
+# for is said then, while it lasts, and the discovery is tried once more.
+iser_found() {
+	local pid
+	howto iser discover &
+	pid=$!
+	until_true 4 gone "$pid" || { echo "no answer for long"; iser_stalled; } | sed 's/^/# /'
+	wait "$pid" && return
+	echo "# trying once more"
+	howto iser discover
+}
+
+# What it had to say, for the suite's log.
+iser_found_notes() { grep '^#' "$log"; }
+
 # Dead connections are noticed after two seconds, not ten.
 impatient() {
 	node -o update -n 'node.conn[0].timeo.noop_out_interval' -v 2 &&

@@ -40,7 +40,8 @@ nvme_host() {
 
 iscsi_initiator() {
 	check "iSCSI: start the initiator" howto iser initiator
-	check_says "iSCSI: the target is discovered" "$TARGET:3260,1 $IQN" howto iser discover
+	check_says "iSCSI: the target is discovered" "$TARGET:3260,1 $IQN" iser_found
+	iser_found_notes
 	check_says "iSCSI: logged in by RDMA" 'Iface Transport: iser' howto iser login
 	check "iSCSI: the disk appears" until_true 60 scsi_disk
 	check "iSCSI: I/O of all sizes" all_sizes fio_on "$(scsi_disk)"

@@ -45,28 +45,6 @@ login_logout() {
 	"$@" --logout && return "$rv"
 }
 
-# What both ends of a connection without progress wait for.
-stalled() {
-	local pid
-	for dev in kw_va kw_vb; do
-		grep -HE '[1-9]' "/sys/class/infiniband/$dev/ports/1/hw_counters/"* | sed 's/^.*infiniband.//'
-	done
-	rdma resource show qp -dd
-	ss -tinm
-	pid=$(pgrep -ox tgtd) && cat "/proc/$pid/wchan"
-	dmesg | tail -n 20
-}
-
-# With tgtd a discovery once had no answer in 30 seconds, which was not seen again in 60 tries: it is
-# tried again, and what both ends waited for is in the log.
-tgt_found() {
-	howto iser discover && return
-	note "no answer from tgtd; trying once more"
-	stalled | sed 's/^/# /'
-	howto iser tgt-down
-	until_true 60 nothing_left && howto iser tgt && howto iser discover
-}
-
 # The initiator's device is siw's, which knows no port map: it names the wire's port.
 siw_initiator() {
 	local at=(iscsiadm -m node -T "$IQN" -p "$TARGET:13260,1" -I iser)
@@ -89,7 +67,8 @@ siw_target() {
 	put_map vb none
 	until_true 10 active kw_vb
 	check "tgtd over siw" tgt_beside_tcp
-	check_says "Kiwarp's initiator finds it" "$TARGET:3260,1 $IQN" howto iser discover
+	check_says "Kiwarp's initiator finds it" "$TARGET:3260,1 $IQN" iser_found
+	iser_found_notes
 	check "it logs in to it, verified" login_logout node
 	check "tgtd ends" howto iser tgt-down
 	NETDEV=vb check "Kiwarp's device goes" howto iser device-down
@@ -119,7 +98,8 @@ put_map va none
 check_fails "without the port map it may not" 'Address already in use' iser_portal
 put_map va 3260:13260
 check "start the initiator" howto iser initiator
-check_says "the initiator finds the target" "$TARGET:3260,1 $IQN" howto iser discover
+check_says "the initiator finds the target" "$TARGET:3260,1 $IQN" iser_found
+iser_found_notes
 check "dead connections are noticed soon" impatient
 check_says "it logs in by RDMA" 'Iface Transport: iser' howto iser login
 check "the disk appears" until_true 60 scsi_disk
@@ -142,8 +122,8 @@ check "take the target away" howto iser target-down
 check "nothing is left on the devices" until_true 20 nothing_left
 
 check "tgtd as the target" howto iser tgt
-check_says "the initiator finds it" "$TARGET:3260,1 $IQN" tgt_found
-grep '^#' "$log"
+check_says "the initiator finds it" "$TARGET:3260,1 $IQN" iser_found
+iser_found_notes
 check_says "it logs in to tgtd by RDMA" 'Iface Transport: iser' howto iser login
 check "tgtd's disk appears" until_true 60 scsi_disk
 check "all sizes by tgtd, verified" fio_scsi tgt --rw=randwrite --bsrange=512-512k \
