@@ -55,6 +55,8 @@ modprobe null_blk nr_devices=1 memory_backed=1 gb=1 || die "no null block device
 check "the server's device" add_device va
 check "the client's device" add_device vb
 nvme_all
+modprobe ib_uverbs || die "modprobe ib_uverbs"
+use_provider
 # Rings whose objects are gone while they are still mapped: their memory is freed later.
 absorb "rings" setpriv --reuid=2000 --regid=2000 --clear-groups \
 	"$TOP/build/host/tests/vm/kiwarp-tenants" --device kw_va --rings
