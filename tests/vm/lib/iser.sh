@@ -25,16 +25,19 @@ iser_stalled() {
 	dmesg | tail -n 20
 }
 
-# In some of a hundred discoveries iscsiadm had no answer within its 30 seconds: what this end waits
-# for is said then, while it lasts, and the discovery is tried once more.
+# On a busy machine iscsiadm may miss an answer, and end after 30 seconds, if not by a fault of its own:
+# all messages had come, and ib_iser had polled their completions. What this end waits for is said
+# while it lasts, and the discovery is tried again.
 iser_found() {
-	local pid
-	howto iser discover &
-	pid=$!
-	until_true 4 gone "$pid" || { echo "no answer for long"; iser_stalled; } | sed 's/^/# /'
-	wait "$pid" && return
-	echo "# trying once more"
-	howto iser discover
+	local try pid
+	for try in 1 2 3 4; do
+		howto iser discover &
+		pid=$!
+		until_true 4 gone "$pid" || { echo "no answer for long"; iser_stalled; } | sed 's/^/# /'
+		wait "$pid" && return
+		echo "# try $try failed"
+	done
+	return 1
 }
 
 # What it had to say, for the suite's log.
