@@ -65,6 +65,7 @@ in_apt() {
 # shellcheck disable=SC2154
 prepare_apt() {
 	local mirror suite
+	# A machine may name no mirror: then it is Debian's own.
 	mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
 		head -n 1 | tr -d ' ') || true
 	mkdir -p "$apt"/{lists/partial,cache/archives/partial,state}

@@ -12,10 +12,9 @@
 #include "verbs/ops.h"
 
 /*
- * An OUI, as the verbs have it, but a locally administered one: nobody is
- * assigned that. Neither 0 nor 0xffffff, which is for those without an OUI:
- * programs take both for the software RoCE driver and its limits. The part is
- * KIWARP_DRIVER_ID.
+ * vendor_id is an OUI. This one has the locally administered bit, so that it is
+ * no vendor's. 0 and 0xffffff are avoided: some programs take them for rxe's
+ * and apply its limits. The part is KIWARP_DRIVER_ID.
  */
 #define KW_VENDOR_ID	0x024b57
 

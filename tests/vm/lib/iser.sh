@@ -25,9 +25,9 @@ iser_stalled() {
 	dmesg | tail -n 20
 }
 
-# On a busy machine iscsiadm may miss an answer, and end after 30 seconds, if not by a fault of its own:
-# all messages had come, and ib_iser had polled their completions. What this end waits for is said
-# while it lasts, and the discovery is tried again.
+# On a busy machine a discovery may end after 30 seconds without an answer. The cause is not known:
+# both of the initiator's Sends and receives had completed, and ib_iser had polled them. The state of
+# this end is printed while it lasts, and the discovery is tried again.
 iser_found() {
 	local try pid
 	for try in 1 2 3 4; do
