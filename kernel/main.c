@@ -144,9 +144,25 @@ static struct notifier_block kw_netdev_nb = {
 	.notifier_call = kw_netdev_event,
 };
 
+/*
+ * What carries IP will do: connections are TCP's. InfiniBand's interfaces are
+ * not among them, as rdma_cm looks for InfiniBand devices below them.
+ */
 static bool kw_netdev_supported(const struct net_device *netdev)
 {
-	return netdev->type == ARPHRD_ETHER || netdev->type == ARPHRD_LOOPBACK;
+	switch (netdev->type) {
+	case ARPHRD_ETHER:
+	case ARPHRD_LOOPBACK:
+	case ARPHRD_NONE:	/* tun, WireGuard */
+	case ARPHRD_TUNNEL:
+	case ARPHRD_TUNNEL6:
+	case ARPHRD_SIT:
+	case ARPHRD_IPGRE:
+	case ARPHRD_IP6GRE:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* A name is a file name in sysfs and a word in the output of tools. */
@@ -210,7 +226,7 @@ static int kw_newlink(const char *name, struct net_device *netdev)
 		return -EINVAL;
 	}
 	if (!kw_netdev_supported(netdev)) {
-		pr_info("%s is no Ethernet or loopback interface, but of type %u\n",
+		pr_info("%s is of type %u, which is not supported\n",
 			netdev->name, netdev->type);
 		return -EOPNOTSUPP;
 	}

@@ -5,7 +5,6 @@
 #include <linux/cpumask.h>
 #include <linux/pfn.h>
 #include <linux/slab.h>
-#include <net/addrconf.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "compat.h"
@@ -212,7 +211,7 @@ static void kw_device_identity(struct kw_device *dev)
 	union ib_gid gid;
 
 	kw_netdev_gid(dev->netdev, &gid);
-	addrconf_addr_eui48((u8 *)&ib->node_guid, gid.raw);
+	ib->node_guid = gid.global.interface_id;
 	ib->node_type = RDMA_NODE_RNIC;
 	ib->phys_port_cnt = 1;
 	ib->num_comp_vectors = num_possible_cpus();

@@ -5,6 +5,7 @@
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
+#include <net/addrconf.h>
 #include <net/net_namespace.h>
 
 #include "verbs/ops.h"
@@ -22,24 +23,25 @@ static bool kw_netdev_active(const struct net_device *netdev)
 /**
  * kw_netdev_gid() - the GID that an interface gives its device
  * @netdev: interface
- * @gid: result, never zero
+ * @gid: result: the link-local prefix and an interface identifier
  *
- * The hardware address, as iWARP devices do. An interface without one, such as
- * lo, gets a locally administered address made of its index and its namespace.
- * The RDMA core does not cache a GID of zero, and without a cached GID rdma_cm
- * does not find the device.
+ * The identifier is made of the hardware address (EUI-48). An interface without
+ * one, such as lo or wg0, gets an identifier that is locally administered, made
+ * of its index and its namespace. It is never zero: many programs skip a GID
+ * whose second half is, and rdma_cm finds no device by a GID of zeros. It need
+ * not be the hardware address: of an iWARP device rdma_cm compares the
+ * interface, in all kernels that this module builds for.
  */
 void kw_netdev_gid(const struct net_device *netdev, union ib_gid *gid)
 {
-	memset(gid, 0, sizeof(*gid));
+	gid->global.subnet_prefix = cpu_to_be64(0xfe80000000000000ULL);
 	if (netdev->addr_len == ETH_ALEN &&
 	    !is_zero_ether_addr(netdev->dev_addr)) {
-		ether_addr_copy(gid->raw, netdev->dev_addr);
+		addrconf_addr_eui48(gid->raw + 8, netdev->dev_addr);
 		return;
 	}
-	gid->raw[0] = 0x02;
-	gid->raw[1] = netdev->ifindex;
-	put_unaligned_be32(dev_net(netdev)->ns.inum, gid->raw + 2);
+	put_unaligned_be32(netdev->ifindex, gid->raw + 8);
+	put_unaligned_be32(dev_net(netdev)->ns.inum, gid->raw + 12);
 }
 
 static enum ib_mtu kw_mtu(unsigned int mtu)

@@ -7,8 +7,13 @@
 
 # make_wire [MTU]: va (10.1.0.1, fd01::1) and vb (10.1.0.2, fd01::2).
 make_wire() {
-	local dev family
 	ip link add va mtu "${1:-1500}" type veth peer name vb mtu "${1:-1500}" || die "veth"
+	join_wire
+}
+
+# join_wire: the addresses and routes for va and vb, which are there and lead to each other.
+join_wire() {
+	local dev family
 	# What arrives by an end is for this machine; what this machine sends to an end's
 	# address leaves by the other; only then come the addresses that are local.
 	for family in -4 -6; do

@@ -13,7 +13,8 @@ no_device() { ! rdma link show | grep -q "link $1/"; }
 rate_of() { cat "/sys/class/infiniband/$1/ports/1/rate"; }
 first_gid() { cat "/sys/class/infiniband/$1/ports/1/gids/0"; }
 
-gid_is_set() { first_gid "$1" | grep -q '[1-9a-f]'; }
+# A link-local GID: programs skip one whose second half is zero.
+gid_is_set() { first_gid "$1" | grep -E '^fe80(:0000){3}:' | grep -vE '(:0000){4}$'; }
 
 # one_kind KIND NETDEV ADDRESS: a device over an interface that is up, used by its own address.
 one_kind() {
@@ -21,7 +22,7 @@ one_kind() {
 	check "add over $kind" link_add k0 - "$netdev" || return
 	check "$kind: the port is active" until_true 5 state_is k0 ACTIVE
 	check "$kind: the link shows its interface" has_netdev k0 "$netdev"
-	check "$kind: the GID is not zero" gid_is_set k0
+	check "$kind: a GID of its own" gid_is_set k0
 	check_says "$kind: ibv_devinfo finds it" 'transport:[[:space:]]+iWARP' ibv_devinfo -d k0
 	if [ "$kind" != lo ] || [ "$DEV_TYPE" = kiwarp ]; then
 		pair "$kind: rping to its own address" 7174 - - \
@@ -32,7 +33,7 @@ one_kind() {
 }
 
 make_kinds() {
-	modprobe -a virtio_net dummy bonding bridge 8021q veth 2>/dev/null
+	modprobe -a virtio_net dummy bonding bridge 8021q veth ip_gre ipip sit wireguard tun 2>/dev/null
 	until_true 10 test -e /sys/class/net/eth0 || die "no eth0"
 	ip link set eth0 up
 	ip addr add 10.2.0.1/24 dev eth0
@@ -50,8 +51,20 @@ make_kinds() {
 	ip addr add 10.2.4.1/24 dev br0
 	ip link add ve0 type veth peer name ve1
 	ip addr add 10.2.5.1/24 dev ve0
+	ip link add gre1 type gre local 10.2.0.1 remote 10.2.0.2
+	ip addr add 10.2.6.1/24 dev gre1
+	ip link add ipip1 type ipip local 10.2.0.1 remote 10.2.0.2
+	ip addr add 10.2.7.1/24 dev ipip1
+	ip link add sit1 type sit local 10.2.0.1 remote 10.2.0.2
+	ip addr add fd02:8::1/64 dev sit1 nodad
+	ip link add wg0 type wireguard
+	ip addr add 10.2.9.1/24 dev wg0
+	ip tuntap add tun0 mode tun
+	ip addr add 10.2.10.1/24 dev tun0
 	local i
-	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1; do ip link set $i up; done
+	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1 gre1 ipip1 sit1 wg0; do
+		ip link set $i up
+	done
 }
 
 kinds() {
@@ -62,6 +75,23 @@ kinds() {
 	one_kind bridge br0 10.2.4.1
 	one_kind veth ve0 10.2.5.1
 	one_kind lo lo 127.0.0.1
+	[ "$DEV_TYPE" != kiwarp ] || tunnels
+}
+
+# Interfaces without a hardware address of an Ethernet's length.
+tunnels() {
+	one_kind GRE gre1 10.2.6.1
+	one_kind IPIP ipip1 10.2.7.1
+	one_kind SIT sit1 fd02:8::1
+	one_kind WireGuard wg0 10.2.9.1
+	# tun0 has a carrier while a program holds it.
+	start tun - python3 -c 'import fcntl, struct, time
+tun = open("/dev/net/tun", "r+b", buffering=0)
+fcntl.ioctl(tun, 0x400454ca, struct.pack("16sH22x", b"tun0", 0x1001))
+time.sleep(3600)'
+	ip link set tun0 up
+	one_kind tun tun0 10.2.10.1
+	stop tun
 }
 
 refusals() {
@@ -69,6 +99,9 @@ refusals() {
 	check_fails "a second device over the same interface" 'File exists' link_add k1 - dum0
 	check_fails "the same name again" 'File exists|Too many open files' link_add k0 - br0
 	check_fails "a missing interface" 'No such device' link_add k1 - nothere
+	modprobe vcan && ip link add can0 type vcan
+	[ "$DEV_TYPE" != kiwarp ] ||
+		check_fails "an interface that has no IP" 'Operation not supported' link_add k1 - can0
 	check_fails "a pattern for a name" 'Invalid argument' link_add 'k%d' - br0
 	check_fails "an empty name" 'Invalid argument' link_add '' - br0
 	check_fails "a name of 70 characters" 'policy validation' \
