@@ -318,6 +318,45 @@ static void kt_test_waits_for_users(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kw_dereg_mr(mr, NULL), 0);
 }
 
+static void kt_take_dereg(struct kt_taking *t)
+{
+	t->ret = kw_dereg_mr(t->mr, NULL);
+}
+
+static bool kt_is_found(struct kt_device *d, u32 index)
+{
+	return xa_load(&d->dev.mems, index);
+}
+
+/* While someone who found a region may use it, nobody else finds it. */
+static void kt_test_dereg_waits(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct kt_taking t = { .test = test, .take = kt_take_dereg };
+	unsigned long end = jiffies + 20 * HZ;
+	struct task_struct *task;
+	u32 index;
+	int idx;
+
+	t.mr = kt_registered(test, KT_RIGHTS);
+	index = t.mr->rkey >> 8;
+	init_completion(&t.begun);
+	init_completion(&t.done);
+	idx = srcu_read_lock(&d->dev.domain.srcu);
+	task = kthread_run(kt_take, &t, "kt_take");
+	if (IS_ERR(task)) {
+		srcu_read_unlock(&d->dev.domain.srcu, idx);
+		KUNIT_FAIL_AND_ABORT(test, "no task");
+	}
+	while (kt_is_found(d, index) && time_before(jiffies, end))
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_FALSE(test, kt_is_found(d, index));
+	KUNIT_EXPECT_FALSE(test, completion_done(&t.done));
+	srcu_read_unlock(&d->dev.domain.srcu, idx);
+	wait_for_completion(&t.done);
+	KUNIT_EXPECT_EQ(test, 0, t.ret);
+}
+
 /* A region can become another one between its lookup and its use. */
 static void kt_test_holds_what_was_found(struct kunit *test)
 {
@@ -470,6 +509,7 @@ static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_fast_registration),
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE(kt_test_waits_for_users),
+	KUNIT_CASE(kt_test_dereg_waits),
 	KUNIT_CASE(kt_test_holds_what_was_found),
 	KUNIT_CASE(kt_test_extents),
 	KUNIT_CASE(kt_test_covers),

@@ -99,6 +99,10 @@ void mrRange(Env& env) {
   refuseMr(env, "the last page of the address space", EINVAL,
            reinterpret_cast<void*>(UINTPTR_MAX - 99), kPage, access);
   refuseMr(env, "NULL", EFAULT, nullptr, kPage, access);
+  Memory pages(2 * kPage);
+  errno = 0;
+  Mr mr(ibv_reg_mr_iova(env.pd(), pages.data(), 2 * kPage, UINT64_MAX - kPage + 1, access));
+  expectErrno("an iova that wraps", EINVAL, mr ? 0 : errno);
 }
 
 void mrMappings(Env& env) {
