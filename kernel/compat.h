@@ -92,6 +92,27 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 #define KW_SRCU_PERCPU_SIZE	sizeof(struct srcu_data)
 #endif
 
+#include <linux/hrtimer.h>
+
+/* 6.13 sets a timer and its function up in one call. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void
+hrtimer_setup_on_stack(struct hrtimer *timer,
+		       enum hrtimer_restart (*function)(struct hrtimer *),
+		       clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init_on_stack(timer, clock_id, mode);
+	timer->function = function;
+}
+#endif
+
+#include <linux/timer.h>
+
+/* Since 6.16 that is its name. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define timer_destroy_on_stack destroy_timer_on_stack
+#endif
+
 /* 7.2 names what kind of memory is pinned, and finds no device by its name. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 static inline struct ib_umem *ib_umem_get_va(struct ib_device *dev,

@@ -9,6 +9,7 @@
 #include <linux/mm.h>
 #include <linux/timer.h>
 
+#include "compat.h"
 #include "ktest.h"
 
 #define KT_RW	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -66,8 +67,8 @@ static void kt_deferred(enum kt_context context, struct kt_call *c)
 		timer_setup_on_stack(&c->timer, kt_call_timer, 0);
 		mod_timer(&c->timer, jiffies);
 		wait_for_completion(&c->done);
-		del_timer_sync(&c->timer);
-		destroy_timer_on_stack(&c->timer);
+		timer_delete_sync(&c->timer);
+		timer_destroy_on_stack(&c->timer);
 		break;
 	case KT_IRQ_WORK:
 		c->irq_work = IRQ_WORK_INIT_HARD(kt_call_irq_work);
@@ -76,9 +77,8 @@ static void kt_deferred(enum kt_context context, struct kt_call *c)
 		irq_work_sync(&c->irq_work);
 		break;
 	default:
-		hrtimer_init_on_stack(&c->hrtimer, CLOCK_MONOTONIC,
-				      HRTIMER_MODE_REL_HARD);
-		c->hrtimer.function = kt_call_hrtimer;
+		hrtimer_setup_on_stack(&c->hrtimer, kt_call_hrtimer,
+				       CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 		hrtimer_start(&c->hrtimer, 0, HRTIMER_MODE_REL_HARD);
 		wait_for_completion(&c->done);
 		hrtimer_cancel(&c->hrtimer);
@@ -368,8 +368,8 @@ static void kt_storm(void)
 	for (i = 0; i < ARRAY_SIZE(op); i++)
 		for (j = 0; j < KT_MANY; j++)
 			op[i][j] = kt_op(s.l);
-	hrtimer_init_on_stack(&s.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	s.timer.function = kt_storm_timer;
+	hrtimer_setup_on_stack(&s.timer, kt_storm_timer, CLOCK_MONOTONIC,
+			       HRTIMER_MODE_REL_HARD);
 	kt_storm_facts(&s, op[1], op[2], op[3]);
 	hrtimer_cancel(&s.timer);
 	destroy_hrtimer_on_stack(&s.timer);
