@@ -15,7 +15,8 @@ KVER = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
 FARM = $(BUILD)/module-$(KVER)
 
 HOST := $(BUILD)/host
-PROVIDER := libkiwarp-rdmav34.so
+# The number is that of libibverbs' private ABI: CMake knows it.
+PROVIDER = $(notdir $(shell find $(HOST) -name 'libkiwarp-rdmav*.so' -print -quit))
 CMAKE_FLAGS ?=
 BUILD_TYPE ?= RelWithDebInfo
 
@@ -71,7 +72,7 @@ $(HOST)/build.ninja:
 
 # The provider alone, and with it the host's tests.
 provider: $(HOST)/build.ninja
-	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-rdmav34
+	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-provider
 	$(call copy-provider)
 
 host: ktest $(HOST)/build.ninja
@@ -85,8 +86,8 @@ bench-program: provider
 	+@flock $(HOST) cmake --build $(HOST) --target kiwarp-bench
 
 define copy-provider
-	@so=$$(find $(HOST) -name $(PROVIDER) -print -quit) && \
-		{ cmp -s "$$so" $(BUILD)/$(PROVIDER) || cp "$$so" $(BUILD)/$(PROVIDER); }
+	@so=$$(find $(HOST) -name 'libkiwarp-rdmav*.so' -print -quit) && \
+		{ cmp -s "$$so" "$(BUILD)/$${so##*/}" || cp "$$so" $(BUILD)/; }
 endef
 
 install: install-module install-provider
@@ -103,7 +104,7 @@ install-provider: provider
 uninstall:
 	$(call need-kdir)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/extra/kiwarp.ko*
-	rm -f $(DESTDIR)$(PLUGIN_DIR)/$(PROVIDER) $(DESTDIR)$(DRIVER_CONF)
+	rm -f $(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so $(DESTDIR)$(DRIVER_CONF)
 	$(if $(DESTDIR),,depmod $(KVER))
 
 check:
@@ -114,7 +115,7 @@ clean:
 
 help:
 	@echo 'Targets:'
-	@echo '  all        build/kiwarp.ko and build/$(PROVIDER) (the default)'
+	@echo '  all        build/kiwarp.ko and build/libkiwarp-rdmav*.so (the default)'
 	@echo '  module     the kernel module alone'
 	@echo '  provider   the rdma-core provider alone'
 	@echo '  host       the provider, the host unit tests and the guest test programs'

@@ -70,7 +70,7 @@ int connectToKernel(verbs_context* context) {
   pabi::Request<ib_uverbs_get_context> request;
   pabi::Response<ib_uverbs_get_context_resp, kiwarp_alloc_ucontext_resp> response;
   int error =
-      ibv_cmd_get_context(context, &request, sizeof(request), response.core(), sizeof(response));
+      pabi::getContext(context, &request, sizeof(request), response.core(), sizeof(response));
   if (error != 0) return error;
   if (response.driver.abi_version != KIWARP_ABI_VERSION) {
     std::fprintf(stderr,

@@ -58,7 +58,7 @@ const pabi::DeviceOps kDeviceOps = {
 };
 
 __attribute__((constructor)) void registerProvider() {
-  if (pabi::libraryIsKnown()) verbs_register_driver_34(&kDeviceOps);
+  if (pabi::libraryIsKnown()) verbs_register_driver(&kDeviceOps);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// The functions of IBVERBS_PRIVATE_34, which libibverbs exports to providers, as far as they are
+// The functions of IBVERBS_PRIVATE_*, which libibverbs exports to providers, as far as they are
 // used. All that return int return 0 or a positive errno.
 //
 // Where the library's type is a command structure of its own, the pointer is to Request<> of the
@@ -12,7 +12,7 @@
 
 extern "C" {
 
-void verbs_register_driver_34(const kiwarp::pabi::DeviceOps* ops);
+void verbs_register_driver(const kiwarp::pabi::DeviceOps* ops);
 void* _verbs_init_and_alloc_context(ibv_device* device, int command_fd, size_t size,
                                     verbs_context* offset_as_pointer, uint32_t driver_id);
 void verbs_uninit_context(verbs_context* context);
@@ -21,6 +21,9 @@ ibv_context* verbs_open_device(ibv_device* device, void* private_data);
 
 int ibv_cmd_get_context(verbs_context* context,
                         kiwarp::pabi::Request<ib_uverbs_get_context>* request, size_t request_size,
+#if KIWARP_PABI_FIRST >= 57
+                        ibv_fd_arr* descriptors,
+#endif
                         ib_uverbs_get_context_resp* response, size_t response_size);
 int ibv_cmd_query_device_any(ibv_context* context, const ibv_query_device_ex_input* input,
                              ibv_device_attr_ex* attr, size_t attr_size,
@@ -55,3 +58,18 @@ int ibv_cmd_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int ibv_cmd_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 
 }  // extern "C"
+
+namespace kiwarp::pabi {
+
+// ibv_cmd_get_context() of every release, without descriptors for the driver.
+inline int getContext(verbs_context* context, Request<ib_uverbs_get_context>* request,
+                      size_t request_size, ib_uverbs_get_context_resp* response,
+                      size_t response_size) {
+#if KIWARP_PABI_FIRST >= 57
+  return ibv_cmd_get_context(context, request, request_size, nullptr, response, response_size);
+#else
+  return ibv_cmd_get_context(context, request, request_size, response, response_size);
+#endif
+}
+
+}  // namespace kiwarp::pabi

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# load_test.sh installed|other-release LISTER PROVIDER LIBIBVERBS
+# load_test.sh installed|earlier-release|later-release LISTER PROVIDER LIBIBVERBS LAYOUT
 #
 # Which devices of a made-up sysfs go to the provider. With the installed libibverbs those that are
-# Kiwarp's; with a copy of it that has another release's name none, and a message says why.
+# Kiwarp's; with a copy of it that has the name of a release before or after those of the layout
+# none, and a message says why.
 set -eu
 
-variant=$1 lister=$2 provider=$3 libibverbs=$(realpath "$4")
+variant=$1 lister=$2 provider=$3 libibverbs=$(realpath "$4") layout=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -40,15 +41,18 @@ device 3 kiwarp-of-the-future "4: RNIC" $other
 device 4 my-kiwarp "4: RNIC" "$abi"
 echo 6 >"$work/sys/class/infiniband_verbs/abi_version"
 
-export SYSFS_PATH=$work/sys RDMAV_DRIVERS=${provider%-rdmav34.so}
-if [ "$variant" = other-release ]; then
-	mkdir "$work/lib"
-	cp "$libibverbs" "$work/lib/libibverbs.so.1.14.45.0"
-	ln -s libibverbs.so.1.14.45.0 "$work/lib/libibverbs.so.1"
-	export LD_LIBRARY_PATH=$work/lib
-fi
+first=$(sed -n 's/^#define KIWARP_PABI_FIRST //p' "$layout")
+last=$(sed -n 's/^#define KIWARP_PABI_LAST //p' "$layout")
+case $variant in
+installed) copy='' ;;
+earlier-release) copy=$work/libibverbs.so.1.14.$((first - 1)).0 ;;
+later-release) copy=$work/libibverbs.so.1.14.$((last + 1)).0 ;;
+esac
+# What was preloaded under a library's name is that library.
+[ -z "$copy" ] || cp "$libibverbs" "$copy"
 
-"$lister" >"$work/out" 2>"$work/err" || fail "the lister returned $?"
+export SYSFS_PATH=$work/sys RDMAV_DRIVERS=${provider%-rdmav*.so}
+LD_PRELOAD=$copy "$lister" >"$work/out" 2>"$work/err" || fail "the lister returned $?"
 sort "$work/out" >"$work/sorted"
 
 case $variant in
@@ -58,10 +62,10 @@ installed)
 	grep -q "kiwarp does not support the kernel ABI of $other" "$work/err" || fail "no word on the ABI"
 	! grep -q libkiwarp "$work/err" || fail "the provider complained"
 	;;
-other-release)
+*)
 	[ ! -s "$work/out" ] || fail "the provider took devices"
-	[ "$(grep -c "libkiwarp: built for rdma-core 44" "$work/err")" = 1 ] || fail "no clear message"
-	grep -q "libibverbs.so.1.14.45.0" "$work/err" || fail "the message doesn't name the library"
+	[ "$(grep -c "libkiwarp: built for rdma-core $first" "$work/err")" = 1 ] || fail "no clear message"
+	grep -qF "$copy" "$work/err" || fail "the message doesn't name the library"
 	;;
 esac
 echo "$variant: as expected"
