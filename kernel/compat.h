@@ -63,6 +63,42 @@ kw_compat_comp_events(struct ib_ucq_object *ucq)
 	return &u->comp_events;
 }
 
+/**
+ * struct kw_compat_usrq - ib_uverbs' object of a process's shared receive queue
+ * @uobj: the part that all kinds of objects have
+ * @async_file: where asynchronous events go
+ * @async_events: those of the queue that were not read yet
+ * @async_reported: how many were
+ * @uxrcd: of XRC
+ *
+ * As struct kw_compat_ucq.
+ */
+struct kw_compat_usrq {
+	struct ib_uobject uobj;
+	void *async_file;
+	struct list_head async_events;
+	u32 async_reported;
+	void *uxrcd;
+};
+
+/**
+ * kw_compat_srq_events() - the asynchronous events that a process has not read
+ * @usrq: ib_uverbs' object, as the driver's create_srq() finds it
+ *
+ * Context: process.
+ * Return: as kw_compat_comp_events().
+ */
+static inline const struct list_head *
+kw_compat_srq_events(struct ib_usrq_object *usrq)
+{
+	struct kw_compat_usrq *u = (struct kw_compat_usrq *)usrq;
+
+	if (u->uobj.uapi_object->type_attrs->obj_size != sizeof(*u) ||
+	    !list_empty(&u->async_events))
+		return NULL;
+	return &u->async_events;
+}
+
 /*
  * A symbol that newer kernels rename has its new name here. One that they
  * remove has a name of our own.

@@ -35,6 +35,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->vendor_part_id = KIWARP_DRIVER_ID;
 	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS |
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_SRQ_RESIZE |
 				 IB_DEVICE_SYS_IMAGE_GUID;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_mr_size = KW_MAX_MR_SIZE;
@@ -46,6 +47,9 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_sge_rd = 1;
 	attr->max_cq = KW_MAX_CQ;
 	attr->max_cqe = KIWARP_MAX_CQE;
+	attr->max_srq = KW_MAX_SRQ;
+	attr->max_srq_wr = KIWARP_MAX_SRQ_WR;
+	attr->max_srq_sge = KIWARP_MAX_SGE;
 	attr->max_mr = KW_MAX_MR;
 	attr->max_pd = KW_MAX_PD;
 	attr->max_qp_rd_atom = KW_MAX_QP_RD_ATOM;
@@ -91,6 +95,7 @@ static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
+		.caps = KIWARP_CAP_SRQ,
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};
@@ -155,16 +160,19 @@ static const struct ib_device_ops kw_device_ops = {
 	.alloc_ucontext = kw_alloc_ucontext,
 	.create_cq = kw_create_cq,
 	.create_qp = kw_create_qp,
+	.create_srq = kw_create_srq,
 	.dealloc_driver = kw_dealloc_driver,
 	.dealloc_pd = kw_dealloc_pd,
 	.dealloc_ucontext = kw_dealloc_ucontext,
 	.dereg_mr = kw_dereg_mr,
 	.destroy_cq = kw_destroy_cq,
 	.destroy_qp = kw_destroy_qp,
+	.destroy_srq = kw_destroy_srq,
 	.disassociate_ucontext = kw_disassociate_ucontext,
 	.fill_res_cq_entry = kw_fill_res_cq,
 	.fill_res_mr_entry = kw_fill_res_mr,
 	.fill_res_qp_entry = kw_fill_res_qp,
+	.fill_res_srq_entry = kw_fill_res_srq,
 	.get_dev_fw_str = kw_get_dev_fw_str,
 	.get_dma_mr = kw_get_dma_mr,
 	.get_hw_stats = kw_get_hw_stats,
@@ -181,14 +189,17 @@ static const struct ib_device_ops kw_device_ops = {
 	.mmap = kw_mmap,
 	.mmap_free = kw_mmap_free,
 	.modify_qp = kw_modify_qp,
+	.modify_srq = kw_modify_srq,
 	.poll_cq = kw_poll_cq,
 	.post_recv = kw_post_recv,
 	.post_send = kw_post_send,
+	.post_srq_recv = kw_post_srq_recv,
 	.query_device = kw_query_device,
 	.query_gid = kw_query_gid,
 	.query_pkey = kw_query_pkey,
 	.query_port = kw_query_port,
 	.query_qp = kw_query_qp,
+	.query_srq = kw_query_srq,
 	.reg_user_mr = kw_reg_user_mr_op,
 	.req_notify_cq = kw_req_notify_cq,
 	KW_OPS_PORT_EVENT
@@ -196,6 +207,7 @@ static const struct ib_device_ops kw_device_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, kw_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, kw_qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_srq, kw_srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, kw_ucontext, ib),
 };
 

@@ -40,6 +40,16 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
+/* srq.c */
+int kw_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
+		  struct ib_udata *udata);
+int kw_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+		  enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int kw_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int kw_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int kw_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+		     const struct ib_recv_wr **bad);
+
 /* mr.c */
 struct ib_mr *kw_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
@@ -57,6 +67,7 @@ int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 int kw_fill_res_qp(struct sk_buff *msg, struct ib_qp *ibqp);
 int kw_fill_res_cq(struct sk_buff *msg, struct ib_cq *ibcq);
 int kw_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr);
+int kw_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq);
 
 /* settings.c */
 extern const struct attribute_group kw_settings_group;

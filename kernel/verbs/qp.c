@@ -202,11 +202,15 @@ void kw_qp_event(struct kw_qp *qp, enum ib_event_type type)
 		kw_qp_put(qp);
 }
 
-static int kw_qp_check_init(const struct ib_qp_init_attr *a)
+static int kw_qp_check_init(const struct ib_pd *pd,
+			    const struct ib_qp_init_attr *a)
 {
-	if (a->qp_type != IB_QPT_RC || a->create_flags || a->srq)
+	if (a->qp_type != IB_QPT_RC || a->create_flags)
 		return -EOPNOTSUPP;
 	if (!a->send_cq || !a->recv_cq)
+		return -EINVAL;
+	/* STags of its receives are looked up in the queue pair's domain. */
+	if (a->srq && a->srq->pd != pd)
 		return -EINVAL;
 	if (a->cap.max_send_wr > KIWARP_MAX_QP_WR ||
 	    a->cap.max_recv_wr > KIWARP_MAX_QP_WR ||
@@ -228,24 +232,29 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 {
 	struct ib_qp_cap *cap = &a->cap;
 	u32 sq_entries = kw_qp_entries(cap->max_send_wr);
-	u32 rq_entries = kw_qp_entries(cap->max_recv_wr);
+	u32 rq_entries, recv_sge;
 	u32 payload, sq_stride, rq_stride;
 	size_t rq_off;
 	int ret;
 
+	if (a->srq) {
+		cap->max_recv_wr = 0;
+		cap->max_recv_sge = 0;
+	}
+	rq_entries = kw_qp_entries(cap->max_recv_wr);
 	cap->max_send_sge = max(cap->max_send_sge, 1U);
 	cap->max_recv_sge = max(cap->max_recv_sge, 1U);
+	recv_sge = a->srq ? to_kw_srq(a->srq)->max_sge : cap->max_recv_sge;
 	payload = max_t(u32, cap->max_send_sge * sizeof(struct kiwarp_sge),
 			ALIGN(cap->max_inline_data, sizeof(struct kiwarp_sge)));
 	sq_stride = sizeof(struct kiwarp_sqe) + payload;
-	rq_stride = sizeof(struct kiwarp_rqe) +
-		    cap->max_recv_sge * sizeof(struct kiwarp_sge);
+	rq_stride = kw_rqe_stride(cap->max_recv_sge);
 	rq_off = ALIGN(kw_ring_size(sq_entries, sq_stride), KIWARP_RING_ALIGN);
 
 	/* One for an index that user space has made up: see struct kw_ring. */
 	qp->sq_track = kvcalloc(max(sq_entries, 1U), sizeof(*qp->sq_track),
 				GFP_KERNEL_ACCOUNT);
-	qp->recv_sge = kcalloc(cap->max_recv_sge, sizeof(*qp->recv_sge),
+	qp->recv_sge = kcalloc(recv_sge, sizeof(*qp->recv_sge),
 			       GFP_KERNEL_ACCOUNT);
 	if (!qp->sq_track || !qp->recv_sge) {
 		ret = -ENOMEM;
@@ -338,6 +347,8 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 	INIT_WORK(&qp->flush_work, kw_qp_flush_work);
 	qp->scq = to_kw_cq(a->send_cq);
 	qp->rcq = to_kw_cq(a->recv_cq);
+	qp->srq = a->srq ? to_kw_srq(a->srq) : NULL;
+	qp->last_wqe = true;
 	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->idle = true;
 	kw_stream_init(&qp->stream, &kw_qp_stream_ops,
@@ -350,7 +361,8 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
  * @attr: requested attributes; its capacities become the granted ones
  * @udata: user space's buffers, or NULL
  *
- * Return: 0, -EOPNOTSUPP (type, SRQ, flags), -EINVAL (limits), -ENOMEM.
+ * Return: 0, -EOPNOTSUPP (type, flags), -EINVAL (limits, an SRQ of another
+ * protection domain), -ENOMEM.
  */
 int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		 struct ib_udata *udata)
@@ -361,7 +373,7 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct kw_qp *qp = to_kw_qp(ibqp);
 	int ret;
 
-	ret = kw_qp_check_init(attr);
+	ret = kw_qp_check_init(ibqp->pd, attr);
 	if (ret)
 		return ret;
 	if (atomic_inc_return(&dev->nr_qp) > KW_MAX_QP) {
@@ -459,6 +471,7 @@ static int kw_qp_to_reset(struct kw_qp *qp)
 		qp->sq_done = qp->sq_next;
 		qp->rq_next = READ_ONCE(kw_ctrl(&qp->rq)->producer);
 		qp->rq_done = qp->rq_next;
+		qp->srq_open = false;
 		WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
 		WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
 		kw_qp_set_state(qp, KIWARP_QPS_RESET);
@@ -625,6 +638,7 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,
 		.recv_cq = ibqp->recv_cq,
+		.srq = ibqp->srq,
 		.cap = qp->cap,
 		.sq_sig_type = qp->sq_sig_all ? IB_SIGNAL_ALL_WR :
 						IB_SIGNAL_REQ_WR,
@@ -632,6 +646,14 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		.port_num = ibqp->port,
 	};
 	return 0;
+}
+
+/* The event is for those who destroy the queue pair after it. */
+static void kw_qp_no_last_wqe(struct kw_qp *qp)
+{
+	spin_lock_irq(&qp->lock);
+	qp->last_wqe = false;
+	spin_unlock_irq(&qp->lock);
 }
 
 /**
@@ -649,6 +671,7 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	kw_qp_withdraw(qp);
+	kw_qp_no_last_wqe(qp);
 	kw_qp_to_error(qp);
 	qp->freed = &freed;
 	kw_qp_put(qp);

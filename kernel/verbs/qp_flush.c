@@ -54,7 +54,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 }
 
 /**
- * kw_qp_complete_rq() - complete the oldest receive WQE
+ * kw_qp_complete_rq() - complete the oldest receive WQE, or that of the SRQ
  * @qp: queue pair
  * @wr_id: of its work request
  * @status: enum ib_wc_status
@@ -80,6 +80,7 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	};
 
 	qp->rq_done++;
+	qp->srq_open = false;
 	kw_cq_post(qp->rcq, &qp->ib, &cqe);
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
 		qp->rcq_solicited = true;
@@ -178,6 +179,21 @@ static void kw_flush_rq(struct kw_qp *qp, u32 *rest, u32 *budget)
 	WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
 }
 
+/*
+ * What is posted to a shared receive queue stays there for others. The entry
+ * that was taken completes; after that no other is taken for this queue pair.
+ */
+static void kw_flush_srq(struct kw_qp *qp)
+{
+	if (qp->srq_open)
+		kw_qp_complete_rq(qp, qp->srq_wr_id, IB_WC_WR_FLUSH_ERR, 0, 0,
+				  0);
+	if (!qp->last_wqe)
+		return;
+	qp->last_wqe = false;
+	kw_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
+}
+
 /**
  * struct kw_flush - what is left of a flush
  * @sq: entries of the send ring, at most
@@ -218,6 +234,8 @@ static bool kw_flush_batch(struct kw_qp *qp, struct kw_flush *f)
 		f->rq = min(f->rq, kw_ring_rest(&qp->rq, qp->rq_done));
 		kw_flush_sq(qp, &f->sq, &budget);
 		kw_flush_rq(qp, &f->rq, &budget);
+		if (qp->srq)
+			kw_flush_srq(qp);
 	}
 	spin_unlock_irqrestore(&qp->lock, flags);
 	return flush && !budget;

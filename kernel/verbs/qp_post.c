@@ -224,20 +224,30 @@ int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	return ret ?: doorbell;
 }
 
-static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
-				const struct ib_recv_wr **bad)
+/**
+ * kw_fill_recvs() - put a kernel consumer's receives on a ring
+ * @ring: receive ring
+ * @post: its next index to write; moved
+ * @done: the oldest that is not free
+ * @max_sge: SGEs of an entry
+ * @wr: work requests
+ * @bad: the first that was not posted
+ *
+ * Context: any; one at a time for a ring.
+ * Return: 0, -EINVAL (SGEs), -ENOMEM (queue full).
+ */
+int kw_fill_recvs(const struct kw_ring *ring, u32 *post, const u32 *done,
+		  u32 max_sge, const struct ib_recv_wr *wr,
+		  const struct ib_recv_wr **bad)
 {
-	unsigned long flags;
 	int ret = 0;
 
-	spin_lock_irqsave(&qp->rq_post_lock, flags);
 	for (; wr; wr = wr->next) {
-		struct kiwarp_rqe *rqe = kw_ring_at(&qp->rq, qp->rq_post);
+		struct kiwarp_rqe *rqe = kw_ring_at(ring, *post);
 
-		if (wr->num_sge > qp->cap.max_recv_sge)
+		if (wr->num_sge > max_sge)
 			ret = -EINVAL;
-		else if (qp->rq_post - READ_ONCE(qp->rq_done) >=
-			 kw_ring_entries(&qp->rq))
+		else if (*post - READ_ONCE(*done) >= kw_ring_entries(ring))
 			ret = -ENOMEM;
 		if (ret) {
 			*bad = wr;
@@ -246,10 +256,22 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
 		rqe->wr_id = (uintptr_t)wr->wr_cqe;
 		rqe->num_sge = kw_fill_sges((struct kiwarp_sge *)(rqe + 1),
 					    wr->sg_list, wr->num_sge);
-		qp->rq_post++;
+		++*post;
 	}
-	/* Pairs with the acquire in kw_qp_op_next_recv(). */
-	smp_store_release(&kw_ctrl(&qp->rq)->producer, qp->rq_post);
+	/* Pairs with the acquires in kw_qp_op_next_recv() and kw_srq_posted(). */
+	smp_store_release(&kw_ctrl(ring)->producer, *post);
+	return ret;
+}
+
+static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
+				const struct ib_recv_wr **bad)
+{
+	unsigned long flags;
+	int ret;
+
+	spin_lock_irqsave(&qp->rq_post_lock, flags);
+	ret = kw_fill_recvs(&qp->rq, &qp->rq_post, &qp->rq_done,
+			    qp->cap.max_recv_sge, wr, bad);
 	spin_unlock_irqrestore(&qp->rq_post_lock, flags);
 	return ret;
 }
@@ -262,7 +284,7 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
  * @bad: the first that was not posted
  *
  * Context: any.
- * Return: 0, -EINVAL (state, limits), -ENOMEM (queue full).
+ * Return: 0, -EINVAL (state, limits, SRQ), -ENOMEM (queue full).
  */
 int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		 const struct ib_recv_wr **bad)
@@ -270,7 +292,7 @@ int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	struct kw_qp *qp = to_kw_qp(ibqp);
 	int ret = 0;
 
-	if ((qp->user && wr) || READ_ONCE(qp->state) == KIWARP_QPS_RESET) {
+	if ((wr && (qp->user || qp->srq)) || READ_ONCE(qp->state) == KIWARP_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}

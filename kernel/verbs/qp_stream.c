@@ -212,20 +212,30 @@ static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 	return ret ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
 }
 
-static int kw_recv_read(struct kw_qp *qp, struct kw_recv *r)
+/**
+ * kw_recv_read() - read a receive queue entry, once
+ * @ring: its ring, which user space can write to
+ * @index: its index
+ * @max_sge: SGEs that it may have, and that there is room for in @r
+ * @r: result; @sge is set
+ *
+ * Context: any.
+ * Return: 0, or -EINVAL if it has more SGEs.
+ */
+int kw_recv_read(const struct kw_ring *ring, u32 index, u32 max_sge,
+		 struct kw_recv *r)
 {
-	const struct kiwarp_rqe *shared = kw_ring_at(&qp->rq, qp->rq_next);
+	const struct kiwarp_rqe *shared = kw_ring_at(ring, index);
 	struct kiwarp_rqe rqe;
 	u32 i;
 
 	kw_read_shared(&rqe, shared, sizeof(rqe));
 	r->wr_id = rqe.wr_id;
-	r->index = qp->rq_next;
+	r->index = index;
 	r->len = 0;
 	r->num_sge = rqe.num_sge;
-	if (r->num_sge > qp->cap.max_recv_sge)
+	if (r->num_sge > max_sge)
 		return -EINVAL;
-	r->sge = qp->recv_sge;
 	kw_read_sges(r->sge, shared + 1, r->num_sge);
 	for (i = 0; i < r->num_sge; i++)
 		r->len += r->sge[i].length;
@@ -237,11 +247,15 @@ static int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 avail;
 
+	r->sge = qp->recv_sge;
+	if (qp->srq)
+		return kw_srq_take(qp, r);
 	/* Likewise. */
 	avail = smp_load_acquire(&kw_ctrl(&qp->rq)->producer) - qp->rq_next;
 	if (!avail)
 		return 0;
-	if (avail > kw_ring_entries(&qp->rq) || kw_recv_read(qp, r))
+	if (avail > kw_ring_entries(&qp->rq) ||
+	    kw_recv_read(&qp->rq, qp->rq_next, qp->cap.max_recv_sge, r))
 		return -EINVAL;
 	qp->rq_next++;
 	WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
@@ -292,6 +306,7 @@ static int kw_qp_op_started(struct kw_stream *s)
 		qp->connected = true;
 		qp->idle = false;
 		qp->closing = false;
+		qp->last_wqe = true;
 		kw_qp_set_state(qp, KIWARP_QPS_RTS);
 	} else {
 		ret = -EINVAL;

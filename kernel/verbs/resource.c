@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What `rdma resource show -dd` says of queue pairs, completion queues and
- * memory regions beyond what the RDMA core knows.
+ * What `rdma resource show -dd` says of queue pairs, completion queues,
+ * shared receive queues and memory regions beyond what the RDMA core knows.
  *
  * Any user may ask, and no value waits for the object's owner: the socket lock
  * is not taken, since the task that has it may be kept from running. So the
@@ -224,5 +224,32 @@ int kw_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 		{ "extents", READ_ONCE(mem->nr_ext) },
 		{ "valid", READ_ONCE(mem->valid) },
 		{ "fast", mem->fast },
+	}, 4));
+}
+
+/**
+ * kw_fill_res_srq() - ib_device_ops.fill_res_srq_entry
+ * @msg: netlink message
+ * @ibsrq: shared receive queue; destroy_srq may be under way or over
+ *
+ * Context: process.
+ * Return: 0 or -EMSGSIZE.
+ */
+int kw_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	struct nlattr *table;
+	struct kw_srq_info info;
+
+	if (!kw_srq_get_info(to_kw_srq(ibsrq), &info))
+		return 0;
+	table = kw_details_begin(msg);
+	if (!table)
+		return -EMSGSIZE;
+	return kw_details_end(msg, table,
+			      kw_put_details(msg, (struct kw_detail[]){
+		{ "entries", info.entries },
+		{ "posted", info.posted },
+		{ "taken", info.taken },
+		{ "limit", info.limit },
 	}, 4));
 }

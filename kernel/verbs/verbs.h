@@ -8,11 +8,13 @@
  *   kw_pd.domain; dereg erases, waits for the domain, frees.
  * - struct kw_qp has a kref: one for the verbs object, one for each of the
  *   connection manager's and the stream's uses. destroy_qp waits for the last.
- * - struct kw_cq outlives its queue pairs (the RDMA core counts them).
+ * - struct kw_cq and struct kw_srq outlive their queue pairs (the RDMA core
+ *   counts them).
  *
  * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
- * kw_qp.lock and kw_cq.lock are taken with interrupts off, because kernel
- * consumers post and poll from any context.
+ * kw_srq.lock is inside the socket lock, and nothing inside it. All but the
+ * first are taken with interrupts off, because kernel consumers post and poll
+ * from any context.
  */
 #ifndef KW_VERBS_H
 #define KW_VERBS_H
@@ -20,6 +22,7 @@
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
@@ -35,6 +38,7 @@
 /* Limits, which kw_query_device() reports and create calls enforce. */
 #define KW_MAX_QP		0x20000
 #define KW_MAX_CQ		0x20000
+#define KW_MAX_SRQ		0x20000
 #define KW_MAX_MR		0x100000
 #define KW_MAX_PD		0x20000
 #define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
@@ -108,8 +112,8 @@ struct kw_device {
 	struct kw_domain domain;	/* kernel consumers' */
 	struct xarray mems;		/* STag index -> struct kw_mr */
 	struct xarray qps;		/* QP number -> struct kw_qp, or reserved */
-	atomic_t nr_qp, nr_cq, nr_mr, nr_pd;
-	atomic_t next_cq_id;
+	atomic_t nr_qp, nr_cq, nr_srq, nr_mr, nr_pd;
+	atomic_t next_cq_id, next_srq_id;
 	struct kw_settings settings;
 	int port_active;		/* as the last event reported it */
 	unsigned long gone;		/* bit 0: gone_work is queued */
@@ -313,6 +317,53 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp);
 void kw_cq_notify(struct kw_cq *cq, bool solicited);
 
+/**
+ * struct kw_srq - shared receive queue
+ * @ib: the RDMA core's part
+ * @id: number, for user space
+ * @max_sge: SGEs of an entry
+ * @lock: @ring, @next, @post, @limit
+ * @queue_mem: memory of @ring
+ * @ring: the entries
+ * @next: next RQE to take off the ring
+ * @post: kernel consumers' producer
+ * @limit: raise the event when less than so many entries are posted; 0: never
+ * @limit_work: raises the event
+ * @unread: user space: the events that it has not read; NULL: a kernel consumer's
+ * @modify_lock: one modify_srq at a time; @queue_mem
+ */
+struct kw_srq {
+	struct ib_srq ib;
+	u32 id;
+	u32 max_sge;
+	spinlock_t lock;		/* see above */
+	struct kw_queue_mem queue_mem;
+	struct kw_ring ring;
+	u32 next;
+	u32 post;
+	u32 limit;
+	struct work_struct limit_work;
+	const struct list_head *unread;
+	struct mutex modify_lock;	/* see above */
+};
+
+/**
+ * struct kw_srq_info - a shared receive queue's state, for resource.c
+ * @entries: entries of the ring
+ * @posted: index after the last entry; a process can write any
+ * @taken: next index to take
+ * @limit: that is armed, or 0
+ */
+struct kw_srq_info {
+	u32 entries;
+	u32 posted;
+	u32 taken;
+	u32 limit;
+};
+
+/* srq.c */
+bool kw_srq_get_info(struct kw_srq *srq, struct kw_srq_info *info);
+
 /* mr.c */
 struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag);
 int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
@@ -377,6 +428,7 @@ struct kw_ep;
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
+ * @srq: where receives are taken from; NULL: @rq
  * @queue_mem: memory of both rings, the send ring first
  * @sq: send ring
  * @rq: receive ring
@@ -389,6 +441,10 @@ struct kw_ep;
  * @rq_next: next RQE to take off the ring
  * @rq_done: oldest RQE not yet completed
  * @rq_post: kernel consumers' producer
+ * @srq_wr_id: with @srq_open: work request of the entry
+ * @srq_open: an entry of @srq was taken and has not completed
+ * @last_wqe: with @srq: IB_EVENT_QP_LAST_WQE_REACHED is to be raised in ERROR,
+ *	once for each connection
  * @sq_post_lock: @sq_post
  * @rq_post_lock: @rq_post
  * @cap: as granted
@@ -430,6 +486,7 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
+	struct kw_srq *srq;
 	struct kw_queue_mem queue_mem;
 	struct kw_ring sq;
 	struct kw_ring rq;
@@ -442,6 +499,9 @@ struct kw_qp {
 	u32 rq_next;
 	u32 rq_done;
 	u32 rq_post;
+	u64 srq_wr_id;
+	bool srq_open;
+	bool last_wqe;
 	spinlock_t sq_post_lock;	/* see above */
 	spinlock_t rq_post_lock;	/* see above */
 	struct ib_qp_cap cap;
@@ -478,6 +538,11 @@ static inline struct kw_qp *to_kw_qp(struct ib_qp *ib)
 static inline struct kw_cq *to_kw_cq(struct ib_cq *ib)
 {
 	return container_of(ib, struct kw_cq, ib);
+}
+
+static inline struct kw_srq *to_kw_srq(struct ib_srq *ib)
+{
+	return container_of(ib, struct kw_srq, ib);
 }
 
 static inline struct kw_mr *to_kw_mr(struct ib_mr *ib)

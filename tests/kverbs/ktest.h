@@ -42,6 +42,7 @@ extern const struct kt_case kt_cq_cases[];
 extern const struct kt_case kt_refuse_cases[];
 extern const struct kt_case kt_cm_cases[];
 extern const struct kt_case kt_batch_cases[];
+extern const struct kt_case kt_srq_cases[];
 
 /**
  * struct kt_opts - options of a link; 0 means the usual
@@ -54,6 +55,7 @@ extern const struct kt_case kt_batch_cases[];
  * @inl: bytes of inline data
  * @pd_flags: enum ib_pd_flags
  * @sig_all: each work request is signalled
+ * @srq: entries of a shared receive queue of the end that accepts; 0: it has none
  */
 struct kt_opts {
 	enum ib_poll_context poll;
@@ -65,6 +67,7 @@ struct kt_opts {
 	u32 inl;
 	u32 pd_flags;
 	bool sig_all;
+	u32 srq;
 };
 
 /**
@@ -75,6 +78,7 @@ struct kt_opts {
  * @pd: its protection domain
  * @scq: where its sends complete
  * @rcq: where its receives complete
+ * @srq: its shared receive queue, or NULL
  * @qp: the queue pair
  * @up: the connection is established, or @status says why not
  * @down: the connection has ended
@@ -89,6 +93,7 @@ struct kt_end {
 	struct ib_pd *pd;
 	struct ib_cq *scq;
 	struct ib_cq *rcq;
+	struct ib_srq *srq;
 	struct ib_qp *qp;
 	struct completion up;
 	struct completion down;

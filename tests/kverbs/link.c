@@ -83,6 +83,26 @@ static void kt_free_cq(struct kt_end *e, struct ib_cq *cq)
 		ib_free_cq(cq);
 }
 
+static int kt_srq(struct kt_end *e)
+{
+	struct ib_srq_init_attr attr = {
+		.event_handler = kt_event,
+		.srq_context = e,
+		.attr.max_wr = e->link->opts.srq,
+		.attr.max_sge = e->link->opts.sge,
+		.srq_type = IB_SRQT_BASIC,
+	};
+	struct ib_srq *srq;
+
+	if (e != &e->link->b || !attr.attr.max_wr)
+		return 0;
+	srq = ib_create_srq(e->pd, &attr);
+	if (IS_ERR(srq))
+		return PTR_ERR(srq);
+	e->srq = srq;
+	return 0;
+}
+
 /* Protection domain, queues and queue pair, when the device is known. */
 static int kt_setup(struct kt_end *e)
 {
@@ -110,8 +130,12 @@ static int kt_setup(struct kt_end *e)
 	e->rcq = kt_cq(e, 1 % e->id->device->num_comp_vectors);
 	if (IS_ERR(e->rcq))
 		return PTR_ERR(e->rcq);
+	ret = kt_srq(e);
+	if (ret)
+		return ret;
 	attr.send_cq = e->scq;
 	attr.recv_cq = e->rcq;
+	attr.srq = e->srq;
 	ret = rdma_create_qp(e->id, e->pd, &attr);
 	e->qp = ret ? NULL : e->id->qp;
 	return ret;
@@ -283,6 +307,8 @@ static void kt_free_end(struct kt_end *e)
 {
 	if (e->qp)
 		rdma_destroy_qp(e->id);
+	if (e->srq)
+		ib_destroy_srq(e->srq);
 	kt_free_cq(e, e->scq);
 	kt_free_cq(e, e->rcq);
 	if (!IS_ERR_OR_NULL(e->pd))

@@ -70,7 +70,10 @@ static void kt_qps(void)
 static void kt_objects(void)
 {
 	struct kt_link *l = kt_open(&(struct kt_opts){});
-	struct ib_srq_init_attr srq_attr = { .attr.max_wr = 4 };
+	struct ib_srq_init_attr srq_attr = {
+		.attr.max_wr = 4,
+		.srq_type = IB_SRQT_TM,
+	};
 	struct ib_device *dev;
 	struct ib_srq *srq;
 	struct ib_mr *mr;
@@ -84,9 +87,10 @@ static void kt_objects(void)
 	kt_equal(PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP, "a region with gaps");
 	mr = ib_alloc_mr(l->b.pd, IB_MR_TYPE_DM, 16);
 	kt_equal(PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP, "a region of the device's");
+	srq_attr.ext.cq = l->b.rcq;
 	srq = ib_create_srq(l->b.pd, &srq_attr);
-	kt_equal(PTR_ERR_OR_ZERO(srq), -EOPNOTSUPP, "a shared receive queue");
-	kt_equal(dev->attrs.max_srq, 0, "shared receive queues");
+	kt_equal(PTR_ERR_OR_ZERO(srq), -EOPNOTSUPP,
+		 "a shared receive queue with tag matching");
 	kt_equal(dev->attrs.max_mw, 0, "memory windows");
 	kt_equal(dev->attrs.atomic_cap, IB_ATOMIC_NONE, "atomics");
 	kt_fact(!(dev->attrs.kernel_cap_flags & IBK_INTEGRITY_HANDOVER) &&

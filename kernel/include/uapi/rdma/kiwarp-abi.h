@@ -7,14 +7,15 @@
  * that is asserted, so that 32- and 64-bit user space agree with the kernel.
  *
  * Queues are rings in memory that the kernel allocates and user space maps: one
- * mapping for a completion queue, one for both rings of a queue pair.
+ * mapping for a completion queue, one for both rings of a queue pair, one for a
+ * shared receive queue.
  * Each ring starts with a control structure (struct kiwarp_ring_ctrl for queue
- * pairs' rings, struct kiwarp_cq_ctrl for completion queues); the entries
+ * pairs' rings and shared receive queues, struct kiwarp_cq_ctrl for completion queues); the entries
  * start at KIWARP_RING_ENTRIES_OFF. All indices run freely modulo 2^32; the
  * slot of index i is i & (entries - 1), where entries is a power of two.
  *
  * Neither side trusts the other's indices: whatever user space writes can
- * only harm its own queue pair.
+ * only harm its own queue pairs.
  */
 #ifndef KIWARP_ABI_H
 #define KIWARP_ABI_H
@@ -31,6 +32,7 @@
 #define KIWARP_MAX_INLINE 256
 #define KIWARP_MAX_QP_WR 16384
 #define KIWARP_MAX_CQE 0x100000
+#define KIWARP_MAX_SRQ_WR 0x10000
 
 /* Entries follow the control structure at this offset in each ring. */
 #define KIWARP_RING_ENTRIES_OFF 256
@@ -38,7 +40,8 @@
 /* Where in a mapping a ring may start: rings share no cache line. */
 #define KIWARP_RING_ALIGN 64
 
-/* Capability bits in struct kiwarp_alloc_ucontext_resp.caps; none is defined yet. */
+/* Capability bits in struct kiwarp_alloc_ucontext_resp.caps. */
+#define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
 
 struct kiwarp_alloc_ucontext_resp {
 	__u32 abi_version;
@@ -56,7 +59,8 @@ struct kiwarp_create_cq_resp {
 
 /*
  * A queue that was created with max_send_wr or max_recv_wr of 0, and was granted
- * that, has a ring of one entry here. Nothing may be posted to it.
+ * that, has a ring of one entry here. Nothing may be posted to it. So it is with
+ * the receive ring of a queue pair with a shared receive queue.
  */
 struct kiwarp_create_qp_resp {
 	__u32 qp_id;
@@ -68,6 +72,26 @@ struct kiwarp_create_qp_resp {
 	__aligned_u64 ring_key;	/* mmap offset of both rings */
 	__aligned_u64 ring_size;	/* bytes to map; the send ring is at the start */
 	__aligned_u64 rq_offset;	/* of the receive ring, a multiple of KIWARP_RING_ALIGN */
+};
+
+/* Of CREATE_SRQ; and where struct kiwarp_modify_srq_req says. */
+struct kiwarp_create_srq_resp {
+	__u32 srq_id;
+	__u32 entries;		/* power of two, at least what was asked for */
+	__u32 stride;		/* bytes from one RQE to the next */
+	__u32 rsvd;
+	__aligned_u64 ring_key;	/* mmap offset of the ring */
+	__aligned_u64 ring_size;	/* bytes to map */
+};
+
+/*
+ * Behind a MODIFY_SRQ command with IB_SRQ_MAX_WR. The kernel stores a struct
+ * kiwarp_create_srq_resp at response, and moves what is posted to a new ring,
+ * with the same indices. Nothing may be posted during the command. After it the
+ * old ring is without use; if it fails, the new one is, and gone.
+ */
+struct kiwarp_modify_srq_req {
+	__aligned_u64 response;
 };
 
 /* Values of struct kiwarp_ring_ctrl.state. */
@@ -87,6 +111,11 @@ enum kiwarp_qp_state {
  * RQ: then a full fence, and read state. If it is KIWARP_QPS_ERROR ring the
  * doorbell (a POST_RECV command without work requests), so that the kernel
  * flushes what was posted.
+ *
+ * Shared receive queue: that is all, there is no doorbell, and state is unused.
+ * A slot is free when the kernel has taken its entry, so the entries before
+ * consumer are free. Completions say nothing of them: entries complete in any
+ * order, with the index of their queue pair's receives.
  */
 struct kiwarp_ring_ctrl {
 	__u32 producer;		/* written by user space */
@@ -190,6 +219,7 @@ struct kiwarp_cqe {
 	/*
 	 * Index after the entry that this completes, on the send ring or
 	 * (KIWARP_OP_RECV) on the receive ring: all entries before are free.
+	 * Without meaning for an entry of a shared receive queue.
 	 */
 	__u32 wqe_index;
 	__u32 inv_stag;
@@ -206,6 +236,9 @@ KIWARP_ASSERT(sizeof(struct kiwarp_alloc_ucontext_resp) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_create_cq_resp) == 24);
 KIWARP_ASSERT(sizeof(struct kiwarp_create_qp_resp) == 48);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_create_qp_resp, ring_key) == 24);
+KIWARP_ASSERT(sizeof(struct kiwarp_create_srq_resp) == 32);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_create_srq_resp, ring_key) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_modify_srq_req) == 8);
 KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) == 128);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_ring_ctrl, consumer) == 64);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) == 192);
