@@ -11,6 +11,7 @@
 #include "memory.h"
 #include "pabi/functions.h"
 #include "qp.h"
+#include "srq.h"
 
 namespace kiwarp {
 namespace {
@@ -41,8 +42,9 @@ int queryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   return ibv_cmd_query_port(context, port, attr, &request, sizeof(request));
 }
 
-// Slots that aren't set keep libibverbs' default, which returns EOPNOTSUPP.
-void setOps(verbs_context* context) {
+// Slots that aren't set keep libibverbs' default, which returns EOPNOTSUPP. So do those of verbs
+// that the module, an older one, doesn't have.
+void setOps(verbs_context* context, uint32_t caps) {
   using pabi::Op;
   pabi::ContextOps ops;
   ops.set<Op::free_context>(freeContext);
@@ -62,11 +64,19 @@ void setOps(verbs_context* context) {
   ops.set<Op::destroy_qp>(destroyQp);
   ops.set<Op::post_send>(postSend);
   ops.set<Op::post_recv>(postRecv);
+  if ((caps & KIWARP_CAP_SRQ) != 0) {
+    ops.set<Op::create_srq>(createSrq);
+    ops.set<Op::modify_srq>(modifySrq);
+    ops.set<Op::query_srq>(querySrq);
+    ops.set<Op::destroy_srq>(destroySrq);
+    ops.set<Op::get_srq_num>(getSrqNum);
+    ops.set<Op::post_srq_recv>(postSrqRecv);
+  }
   verbs_set_ops(context, &ops);
 }
 
-// Returns 0 or a positive errno.
-int connectToKernel(verbs_context* context) {
+// Returns 0 or a positive errno; caps are KIWARP_CAP_*.
+int connectToKernel(verbs_context* context, uint32_t* caps) {
   pabi::Request<ib_uverbs_get_context> request;
   pabi::Response<ib_uverbs_get_context_resp, kiwarp_alloc_ucontext_resp> response;
   int error =
@@ -79,6 +89,7 @@ int connectToKernel(verbs_context* context) {
                  context->context.device->name, response.driver.abi_version, KIWARP_ABI_VERSION);
     return EPROTONOSUPPORT;
   }
+  *caps = response.driver.caps;
   return 0;
 }
 
@@ -88,13 +99,14 @@ verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_
   auto* context = static_cast<verbs_context*>(_verbs_init_and_alloc_context(
       device, command_fd, sizeof(verbs_context), nullptr, KIWARP_DRIVER_ID));
   if (context == nullptr) return nullptr;
-  if (int error = connectToKernel(context); error != 0) {
+  uint32_t caps = 0;
+  if (int error = connectToKernel(context, &caps); error != 0) {
     verbs_uninit_context(context);
     std::free(context);
     errno = error;
     return nullptr;
   }
-  setOps(context);
+  setOps(context, caps);
   return context;
 }
 

@@ -78,6 +78,7 @@ int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_re
                      .max_inline = created.max_inline,
                      .signal_all = attr.sq_sig_all != 0};
   qp->receive.limits = {.max_receive_sge = attr.cap.max_recv_sge};
+  if (attr.srq != nullptr) qp->receive.without_entries = EINVAL;
   qp->send.doorbell = Doorbell(base, Doorbell::Kind::kSend);
   qp->receive.doorbell = Doorbell(base, Doorbell::Kind::kReceive);
   if (int error = mapRings(qp, base->context->cmd_fd, attr.cap, created); error != 0) return error;

@@ -67,7 +67,7 @@ int SendQueue::post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   std::lock_guard guard(lock);
-  if (ring.capacity() == 0) return report(Progress<ibv_recv_wr>{wr, ENOMEM}, bad_wr);
+  if (ring.capacity() == 0) return report(Progress<ibv_recv_wr>{wr, without_entries}, bad_wr);
   if (ring.state() == KIWARP_QPS_RESET) {
     return report(Progress<ibv_recv_wr>{wr, EINVAL}, bad_wr);
   }
@@ -84,6 +84,23 @@ int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
       }
     }
   }
+  return report(progress, bad_wr);
+}
+
+// The kernel frees entries when it takes them. That is looked up only when the ring seems full:
+// the index is in a cache line that the kernel writes to.
+int SharedQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  std::lock_guard guard(lock);
+  if (ring.capacity() == 0) return report(Progress<ibv_recv_wr>{wr, ENOMEM}, bad_wr);
+  const auto fill = [this](kiwarp_rqe* rqe, const ibv_recv_wr& from) {
+    return fillRqe(rqe, from, limits);
+  };
+  auto progress = pushList<kiwarp_rqe>(ring, wr, fill);
+  if (progress.error == ENOMEM) {
+    ring.releaseTaken();
+    progress = pushList<kiwarp_rqe>(ring, progress.bad, fill);
+  }
+  if (ring.unpublished() > 0) ring.publish();
   return report(progress, bad_wr);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// The two queues of a queue pair: ring, doorbell and lock together, as the verbs see them.
+// The two queues of a queue pair, and a shared receive queue: ring, doorbell and lock together, as the verbs see them.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <mutex>
 
 #include "doorbell.h"
@@ -35,6 +36,18 @@ class ReceiveQueue {
 
   WorkRing ring;
   Doorbell doorbell;
+  QueueLimits limits;
+  // What post() returns if the queue has no entries.
+  int without_entries = ENOMEM;
+  SpinLock lock;
+};
+
+// As ibv_post_srq_recv(3), likewise; never with a system call.
+class SharedQueue {
+ public:
+  int post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+  WorkRing ring;
   QueueLimits limits;
   SpinLock lock;
 };

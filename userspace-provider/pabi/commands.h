@@ -10,10 +10,20 @@
 namespace kiwarp::pabi {
 
 // Room for a command: the header of the write() interface, then the core's request. libibverbs
-// fills in all of it; Kiwarp's requests carry no data of their own.
+// fills in all of it; few of Kiwarp's requests carry data of their own.
 template <typename Core>
 struct Request {
   alignas(8) std::byte bytes[sizeof(ib_uverbs_cmd_hdr) + sizeof(Core)] = {};
+};
+
+// A command with the driver's own data behind it.
+template <typename Core, typename Driver>
+struct DriverRequest {
+  Request<Core> core;
+  Driver driver = {};
+
+  static_assert(sizeof(Request<Core>) % alignof(Driver) == 0,
+                "padding would move the driver's part");
 };
 
 // A core response with nothing behind it.
@@ -40,6 +50,8 @@ static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
 static_assert(sizeof(ib_uverbs_get_context_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_cq_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_qp_resp) == 32);
+static_assert(sizeof(ib_uverbs_create_srq_resp) == 16);
 static_assert(sizeof(Request<ib_uverbs_reg_mr>) == 48);
+static_assert(sizeof(Request<ib_uverbs_modify_srq>) == 24);
 
 }  // namespace kiwarp::pabi

@@ -57,6 +57,15 @@ int ibv_cmd_destroy_qp(ibv_qp* qp);
 int ibv_cmd_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int ibv_cmd_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 
+int ibv_cmd_create_srq(ibv_pd* pd, ibv_srq* srq, ibv_srq_init_attr* attr,
+                       kiwarp::pabi::Request<ib_uverbs_create_srq>* request, size_t request_size,
+                       ib_uverbs_create_srq_resp* response, size_t response_size);
+int ibv_cmd_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int attr_mask,
+                       kiwarp::pabi::Request<ib_uverbs_modify_srq>* request, size_t request_size);
+int ibv_cmd_query_srq(ibv_srq* srq, ibv_srq_attr* attr,
+                      kiwarp::pabi::Request<ib_uverbs_query_srq>* request, size_t request_size);
+int ibv_cmd_destroy_srq(ibv_srq* srq);
+
 }  // extern "C"
 
 namespace kiwarp::pabi {

@@ -141,6 +141,14 @@ struct Qp {
   Xrcd* xrcd;
 };
 
+struct Srq {
+  ibv_srq srq;
+  ibv_srq_type type;
+  Xrcd* xrcd;
+  ibv_cq* cq;
+  uint32_t srq_num;
+};
+
 // Every slot of the table of verbs, in the order of the library, as X(slot, result, parameters).
 #define KIWARP_PABI_OPS(X)                                                                        \
   X(advise_mr, int, (ibv_pd*, ibv_advise_mr_advice, uint32_t, ibv_sge*, uint32_t))                \
@@ -292,6 +300,7 @@ static_assert(offsetof(SysfsDevice, match) == 24);
 static_assert(offsetof(SysfsDevice, name) == 112);
 static_assert(offsetof(SysfsDevice, driver_id) == 952);
 static_assert(offsetof(Qp, qp) == 0);
+static_assert(offsetof(Srq, srq) == 0);
 static_assert(offsetof(Qp, valid) == sizeof(ibv_qp_ex));
 
 }  // namespace kiwarp::pabi

@@ -16,7 +16,10 @@ bool WorkRing::attach(void* base, size_t size, uint32_t entries, uint32_t stride
   slots_ = static_cast<std::byte*>(base) + KIWARP_RING_ENTRIES_OFF;
   entries_ = entries;
   stride_ = stride;
-  reset();
+  head_ = std::atomic_ref(control_->producer).load(std::memory_order_relaxed);
+  published_ = head_;
+  tail_.store(std::atomic_ref(control_->consumer).load(std::memory_order_acquire),
+              std::memory_order_relaxed);
   return true;
 }
 

@@ -15,13 +15,19 @@ namespace kiwarp {
 // to the one completion ring that the queue reports to. They share only tail_.
 //
 // A slot is free again when a completion that covers its entry has been polled, not when the
-// kernel took the entry. Until then the work request is outstanding, as the verbs count it.
+// kernel took the entry. Until then the work request is outstanding, as the verbs count it. Only
+// the ring of a shared receive queue, which no completion says anything of, has a slot back when
+// the kernel took its entry.
 class WorkRing {
  public:
-  // base: size mapped bytes with the control structure at its start. False if the ring that
+  // base: size mapped bytes with the control structure at its start. What is on the ring already
+  // (a shared receive queue's that was resized) counts as posted. False if the ring that
   // the kernel describes doesn't fit it, or can't hold entries of at least min_stride bytes.
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries, uint32_t stride,
                             size_t min_stride);
+
+  // Back to a ring without entries, before its memory goes.
+  void detach() { entries_ = 0; }
 
   [[nodiscard]] uint32_t capacity() const { return entries_; }
   [[nodiscard]] uint32_t stride() const { return stride_; }
@@ -61,6 +67,12 @@ class WorkRing {
   void release(uint32_t index) {
     uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (static_cast<int32_t>(index - tail) > 0) tail_.store(index, std::memory_order_release);
+  }
+
+  // For a shared receive queue, by its poster: all entries that the kernel took are free.
+  void releaseTaken() {
+    tail_.store(std::atomic_ref(control_->consumer).load(std::memory_order_acquire),
+                std::memory_order_relaxed);
   }
 
   // Empties the ring. Only while the kernel doesn't take entries (the queue pair was just created

@@ -64,6 +64,15 @@ class FakeWorkRing {
 
   uint32_t posted() const { return producer() - consumer(); }
 
+  // As the module does when a shared receive queue is resized. Begins at the other's consumer.
+  void copyPosted(const FakeWorkRing& other) {
+    for (uint32_t i = consumer(); i != other.producer(); ++i) {
+      std::memcpy(memory_.entry(i & (entries_ - 1), stride_),
+                  other.memory_.entry(i & (other.entries_ - 1), stride_), stride_);
+    }
+    control()->producer = other.producer();
+  }
+
   // Takes the oldest posted entry off the ring; the pointer is good until user space posts again.
   template <typename Entry>
   const Entry* take() {

@@ -220,6 +220,82 @@ TEST_F(QueuesTest, ReceivesUpToAFullRingOrABadRequest) {
   EXPECT_EQ(kernel_receive_.posted(), 4U);
 }
 
+// The ring of a shared receive queue, wherever its indices stand.
+class SharedQueueAt : public testing::TestWithParam<uint32_t> {
+ protected:
+  SharedQueueAt() : kernel_(kEntries, kStride, GetParam()) {
+    EXPECT_TRUE(queue_.ring.attach(kernel_.base(), kernel_.size(), kEntries, kStride, kStride));
+    queue_.limits = {.max_receive_sge = 2};
+  }
+
+  // Posts requests with consecutive numbers. Returns how many were taken.
+  size_t post(size_t count) {
+    std::vector<ibv_recv_wr> list(count);
+    for (size_t i = 0; i < count; ++i) {
+      list[i].wr_id = next_ + i;
+      if (i + 1 < count) list[i].next = &list[i + 1];
+    }
+    ibv_recv_wr* bad = nullptr;
+    const int error = queue_.post(list.data(), &bad);
+    const size_t posted = error == 0 ? count : static_cast<size_t>(bad - list.data());
+    EXPECT_EQ(error, posted == count ? 0 : ENOMEM);
+    next_ += posted;
+    return posted;
+  }
+
+  void take(size_t count) {
+    for (; count > 0; --count) {
+      const auto* entry = kernel_.take<kiwarp_rqe>();
+      ASSERT_NE(entry, nullptr);
+      EXPECT_EQ(entry->wr_id, taken_++);
+    }
+  }
+
+  FakeWorkRing kernel_;
+  SharedQueue queue_;
+  uint64_t next_ = 0;
+  uint64_t taken_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(FirstIndex, SharedQueueAt, testing::Values(0U, 3U, 0xfffffffeU));
+
+TEST_P(SharedQueueAt, FreesWhatTheKernelTook) {
+  EXPECT_EQ(post(6), kEntries);
+  EXPECT_EQ(post(1), 0U);
+  for (int round = 0; round < 10; ++round) {
+    take(3);
+    EXPECT_EQ(post(2), 2U);
+    EXPECT_EQ(post(2), 1U);
+  }
+  take(kEntries);
+  EXPECT_EQ(kernel_.posted(), 0U);
+}
+
+TEST_P(SharedQueueAt, GoesOnInALargerRing) {
+  EXPECT_EQ(post(3), 3U);
+  take(1);
+  FakeWorkRing larger(2 * kEntries, kStride, GetParam() + 1);
+  larger.copyPosted(kernel_);
+  queue_.ring.detach();
+  ibv_recv_wr wr = {};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(queue_.post(&wr, &bad), ENOMEM);
+  ASSERT_TRUE(queue_.ring.attach(larger.base(), larger.size(), 2 * kEntries, kStride, kStride));
+  EXPECT_EQ(post(8), 6U);
+  EXPECT_EQ(larger.posted(), 8U);
+  for (uint64_t id = 1; id < 9; ++id) EXPECT_EQ(larger.take<kiwarp_rqe>()->wr_id, id);
+}
+
+TEST_P(SharedQueueAt, RefusesABadRequestOnly) {
+  std::array<ibv_recv_wr, 2> list{};
+  list[0].next = &list[1];
+  list[1].num_sge = 3;
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(queue_.post(list.data(), &bad), EINVAL);
+  EXPECT_EQ(bad, &list[1]);
+  EXPECT_EQ(kernel_.posted(), 1U);
+}
+
 TEST(Queues, WithoutARingNothingCanBePosted) {
   SendQueue send;
   ReceiveQueue receive;
@@ -231,6 +307,9 @@ TEST(Queues, WithoutARingNothingCanBePosted) {
   EXPECT_EQ(bad_send, &send_wr);
   EXPECT_EQ(receive.post(&receive_wr, &bad_receive), ENOMEM);
   EXPECT_EQ(bad_receive, &receive_wr);
+  // A queue pair with a shared receive queue.
+  receive.without_entries = EINVAL;
+  EXPECT_EQ(receive.post(&receive_wr, &bad_receive), EINVAL);
 }
 
 }  // namespace
