@@ -99,16 +99,29 @@ PostResult postSend(ibv_qp* qp, std::vector<Work> list) {
   return result;
 }
 
-PostResult postRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {
+namespace {
+
+template <typename Queue, typename Post>
+PostResult postOneRecv(Queue* queue, Post post, uint64_t id, std::vector<ibv_sge>& sges) {
   ibv_recv_wr wr{};
   wr.wr_id = id;
   wr.sg_list = sges.data();
   wr.num_sge = static_cast<int>(sges.size());
   ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(qp, &wr, &bad);
+  const int error = post(queue, &wr, &bad);
   PostResult result{error, std::nullopt};
   if (error != 0 && bad) result.bad_id = bad->wr_id;
   return result;
+}
+
+}  // namespace
+
+PostResult postRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {
+  return postOneRecv(qp, ibv_post_recv, id, sges);
+}
+
+PostResult postSrqRecv(ibv_srq* srq, uint64_t id, std::vector<ibv_sge> sges) {
+  return postOneRecv(srq, ibv_post_srq_recv, id, sges);
 }
 
 void mustRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {

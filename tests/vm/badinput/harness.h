@@ -47,6 +47,7 @@ struct PostResult {
 
 PostResult postSend(ibv_qp* qp, std::vector<Work> list);
 PostResult postRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges);
+PostResult postSrqRecv(ibv_srq* srq, uint64_t id, std::vector<ibv_sge> sges);
 // For a receive that a case only prepares: fails the case when it's refused.
 void mustRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges);
 
@@ -157,6 +158,7 @@ void addLocalCases(std::vector<Case>* cases);
 void addQueueCases(std::vector<Case>* cases);
 void addCreateCases(std::vector<Case>* cases);
 void addEmptyCases(std::vector<Case>* cases);
+void addSrqCases(std::vector<Case>* cases);
 void addConnectCases(std::vector<Case>* cases);
 
 }  // namespace kiwarp::vm

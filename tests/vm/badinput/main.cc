@@ -42,6 +42,7 @@ std::vector<Case> allCases() {
   kiwarp::vm::addCreateCases(&cases);
   kiwarp::vm::addQueueCases(&cases);
   kiwarp::vm::addEmptyCases(&cases);
+  kiwarp::vm::addSrqCases(&cases);
   kiwarp::vm::addLocalCases(&cases);
   kiwarp::vm::addRemoteCases(&cases);
   kiwarp::vm::addConnectCases(&cases);

@@ -92,6 +92,7 @@ ibv_qp_init_attr toInitAttr(const QpConfig& config) {
   attr.qp_type = IBV_QPT_RC;
   attr.send_cq = config.send_cq;
   attr.recv_cq = config.recv_cq;
+  attr.srq = config.srq;
   attr.cap.max_send_wr = config.send_wr;
   attr.cap.max_recv_wr = config.recv_wr;
   attr.cap.max_send_sge = config.send_sge;

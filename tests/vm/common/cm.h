@@ -86,6 +86,7 @@ struct QpConfig {
   ibv_pd* pd = nullptr;
   ibv_cq* send_cq = nullptr;
   ibv_cq* recv_cq = nullptr;
+  ibv_srq* srq = nullptr;
   uint32_t send_wr = 16;
   uint32_t recv_wr = 16;
   uint32_t send_sge = 1;

@@ -34,6 +34,15 @@ Cq createCq(ibv_context* context, int entries, ibv_comp_channel* channel) {
   return cq;
 }
 
+Srq createSrq(ibv_pd* pd, uint32_t max_wr, uint32_t max_sge) {
+  ibv_srq_init_attr attr{};
+  attr.attr.max_wr = max_wr;
+  attr.attr.max_sge = max_sge;
+  Srq srq(ibv_create_srq(pd, &attr));
+  if (!srq) fail("ibv_create_srq of %u entries: %s", max_wr, errnoName(errno).c_str());
+  return srq;
+}
+
 CompChannel createChannel(ibv_context* context) {
   CompChannel channel(ibv_create_comp_channel(context));
   if (!channel) fail("ibv_create_comp_channel: %s", errnoName(errno).c_str());

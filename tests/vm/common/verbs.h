@@ -20,6 +20,7 @@ using Mr = std::unique_ptr<ibv_mr, VerbsDeleter<ibv_mr, ibv_dereg_mr>>;
 using Cq = std::unique_ptr<ibv_cq, VerbsDeleter<ibv_cq, ibv_destroy_cq>>;
 using CompChannel =
     std::unique_ptr<ibv_comp_channel, VerbsDeleter<ibv_comp_channel, ibv_destroy_comp_channel>>;
+using Srq = std::unique_ptr<ibv_srq, VerbsDeleter<ibv_srq, ibv_destroy_srq>>;
 using RawQp = std::unique_ptr<ibv_qp, VerbsDeleter<ibv_qp, ibv_destroy_qp>>;
 
 // Each throws Failure with the errno when the device refuses.
@@ -29,6 +30,7 @@ Mr regMr(ibv_pd* pd, void* address, size_t length, int access);
 Mr regMrIova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
 Cq createCq(ibv_context* context, int entries, ibv_comp_channel* channel = nullptr);
 CompChannel createChannel(ibv_context* context);
+Srq createSrq(ibv_pd* pd, uint32_t max_wr, uint32_t max_sge);
 
 ibv_device_attr queryDevice(ibv_context* context);
 ibv_qp_state queryState(ibv_qp* qp);

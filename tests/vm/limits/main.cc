@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "common/cases.h"
@@ -58,7 +59,8 @@ class Limits {
   };
 
   void prepare(End* end, QpConfig config, int cqe);
-  Pair connect(const QpConfig& config, int cqe);
+  Pair connect(const QpConfig& client, const QpConfig& server, int cqe);
+  Pair connect(const QpConfig& config, int cqe) { return connect(config, config, cqe); }
   void await(ibv_cq* cq, uint64_t count, seconds limit, uint32_t last_length = UINT32_MAX);
 
   void largestCq();
@@ -69,6 +71,7 @@ class Limits {
   void wholeMemory();
   void hugeWrite();
   void hugeSend();
+  void thousandShare();
   void transfer(Pair& pair, ibv_wr_opcode opcode, ibv_sge sge, uint64_t address, uint32_t rkey,
                 seconds limit = kLimit);
 
@@ -91,22 +94,24 @@ Limits::Limits(const Settings& settings) : settings_(settings) {
 }
 
 void Limits::prepare(End* end, QpConfig config, int cqe) {
-  end->cq = createCq(context_, cqe);
   config.pd = pd_.get();
-  config.send_cq = config.recv_cq = end->cq.get();
+  if (!config.recv_cq) {
+    end->cq = createCq(context_, cqe);
+    config.send_cq = config.recv_cq = end->cq.get();
+  }
   end->cap = createQp(end->id, config);
 }
 
-Limits::Pair Limits::connect(const QpConfig& config, int cqe) {
+Limits::Pair Limits::connect(const QpConfig& client, const QpConfig& server, int cqe) {
   Pair pair;
   const Deadline limit(kLimit);
   pair.client.id = client_cm_.createId();
   resolve(client_cm_, pair.client.id,
           Address(settings_.address, static_cast<uint16_t>(settings_.port)), limit);
-  prepare(&pair.client, config, cqe);
+  prepare(&pair.client, client, cqe);
   checkErrno(startConnect(pair.client.id.get(), {}), "rdma_connect");
   pair.server.id = CmId(server_cm_.expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id);
-  prepare(&pair.server, config, cqe);
+  prepare(&pair.server, server, cqe);
   checkErrno(startAccept(pair.server.id.get(), {}), "rdma_accept");
   server_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
   client_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
@@ -207,6 +212,17 @@ void Limits::transfer(Pair& pair, ibv_wr_opcode opcode, ibv_sge sge, uint64_t ad
   ibv_send_wr* bad = nullptr;
   checkErrno(ibv_post_send(pair.client.id->qp, &wr, &bad), "ibv_post_send");
   await(pair.client.cq.get(), 1, limit);
+}
+
+// Its completion is left to the caller.
+void transferLater(ibv_qp* qp, ibv_sge sge) {
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  checkErrno(ibv_post_send(qp, &wr, &bad), "ibv_post_send");
 }
 
 void Limits::gatherSixteen() {
@@ -397,12 +413,94 @@ void Limits::hugeSend() {
   buffers.check();
 }
 
+// Which bytes a queue pair sends as its nth message: a short one and a long one in turn.
+struct Piece {
+  static constexpr size_t kOcean = 1 << 20;
+  static constexpr uint32_t kLongest = 40000, kShort = 1500;
+
+  Piece(uint32_t pair, uint32_t nth) {
+    Rng random(uint64_t{pair} << 32 | nth);
+    length = static_cast<uint32_t>(random.below(nth % 2 == 0 ? kShort : kLongest));
+    offset = random.below(kOcean - kLongest);
+  }
+  size_t offset;
+  uint32_t length;
+};
+
+// A thousand queue pairs take the receives of one queue: each message is whole, in one receive, and
+// each queue pair's come in order.
+void Limits::thousandShare() {
+  constexpr uint32_t kPairs = 1000, kRounds = 4, kEach = 2, kEntries = kPairs * kEach;
+  Memory ocean = makeOcean(3, Piece::kOcean), inbox(size_t{kEntries} * Piece::kLongest);
+  Mr ocean_mr = regMr(pd_.get(), ocean.data(), ocean.size(), 0);
+  Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), IBV_ACCESS_LOCAL_WRITE);
+  Srq srq = createSrq(pd_.get(), kEntries, 1);
+  Cq sent = createCq(context_, kEntries), received = createCq(context_, kEntries);
+  QpConfig client, server;
+  client.send_wr = kEach;
+  client.recv_wr = server.send_wr = 0;
+  client.send_cq = client.recv_cq = sent.get();
+  server.send_cq = server.recv_cq = received.get();
+  server.srq = srq.get();
+
+  const auto slot = [&](uint64_t id) { return inbox.data() + id * Piece::kLongest; };
+  const auto post = [&](uint64_t id) {
+    ibv_sge sge{reinterpret_cast<uintptr_t>(slot(id)), Piece::kLongest, inbox_mr->lkey};
+    ibv_recv_wr wr{id, nullptr, &sge, 1};
+    ibv_recv_wr* bad = nullptr;
+    checkErrno(ibv_post_srq_recv(srq.get(), &wr, &bad), "ibv_post_srq_recv");
+  };
+  for (uint32_t id = 0; id < kEntries; ++id) post(id);
+
+  std::vector<Pair> pairs;
+  std::unordered_map<uint32_t, uint32_t> pair_of;
+  std::vector<uint32_t> arrived(kPairs);
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    pairs.push_back(connect(client, server, 0));
+    pair_of[pairs.back().server.id->qp->qp_num] = i;
+  }
+  const auto completion = [](ibv_cq* cq) {
+    const Deadline deadline(kLimit);
+    ibv_wc wc{};
+    while (ibv_poll_cq(cq, 1, &wc) == 0) {
+      if (deadline.passed()) fail("a completion is missing");
+    }
+    if (wc.status != IBV_WC_SUCCESS) fail("%s", describe(wc).c_str());
+    return wc;
+  };
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    for (uint32_t n = round * kEach; n < (round + 1) * kEach; ++n) {
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        const Piece piece(i, n);
+        ibv_sge sge{reinterpret_cast<uintptr_t>(ocean.data()) + piece.offset, piece.length,
+                    ocean_mr->lkey};
+        transferLater(pairs[i].client.id->qp, sge);
+      }
+    }
+    for (uint32_t i = 0; i < kEntries; ++i) completion(sent.get());
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      const ibv_wc wc = completion(received.get());
+      const uint32_t pair = pair_of.at(wc.qp_num), nth = arrived[pair]++;
+      const Piece piece(pair, nth);
+      if (wc.byte_len != piece.length) {
+        fail("message %u of queue pair %u: %u bytes in place of %u", nth, pair, wc.byte_len,
+             piece.length);
+      }
+      if (firstDifference(slot(wc.wr_id), ocean.data() + piece.offset, piece.length)) {
+        fail("message %u of queue pair %u is not whole", nth, pair);
+      }
+      post(wc.wr_id);
+    }
+  }
+}
+
 int Limits::run() {
   addCase("largest-cq", [this] { largestCq(); });
   addCase("largest-qp", [this] { largestQp(); });
   addCase("full-queues", [this] { fullQueues(); });
   addCase("sixteen-sges", [this] { gatherSixteen(); });
   addCase("most-inline-data", [this] { inlineMost(); });
+  addCase("a-thousand-share-an-srq", [this] { thousandShare(); });
   addCase("whole-memory-in-one-mr", [this] { wholeMemory(); });
   if (settings_.huge) {
     addCase("write-of-2-gib", [this] { hugeWrite(); });

@@ -66,6 +66,7 @@ bandwidth() {
 	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
 	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
 	send)
+		perf "$bw, shared receive queue, 16 queue pairs" 1 "$bw" --use-srq -q 16 -s 16384 -n 41 -t 16
 		send_sizes "" 4
 		send_sizes ", both directions" 11 -b
 		;;

@@ -126,6 +126,21 @@ all_memory() {
 	once "one STag for all memory"
 }
 
+# One receive queue for all queues of the target, and no other.
+shared_receives() {
+	check "the target goes, to share its receives" howto nvme target-down
+	check "its module is unloaded" modprobe -r nvmet_rdma
+	check "and loaded with a shared receive queue" modprobe nvmet_rdma use_srq=Y
+	check "the target with a shared receive queue" howto nvme target
+	check "it listens again" wait_listen - "$PORT"
+	check "a shared receive queue: connected" howto nvme connect
+	check "a shared receive queue: the disk is there" until_true 20 have_disk
+	check_says "a shared receive queue: it is used" 'kw_va srqn' rdma resource show srq
+	check "a shared receive queue: I/O" fio_nvme --name=shared --rw=randwrite \
+		--bsrange=512-256k --iodepth=16 --size=3m
+	check "a shared receive queue: disconnected" howto nvme disconnect
+}
+
 # The same target at an IPv6 address.
 ipv6() {
 	check "the target at an IPv4 address goes" howto nvme target-down
@@ -157,6 +172,7 @@ check "the host disconnects again" howto nvme disconnect
 settings_matter
 polled
 all_memory
+shared_receives
 ipv6
 check "no connection ended in a reset or an error" graceful
 nvme_down
