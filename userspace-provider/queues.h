@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// The two queues of a queue pair, and a shared receive queue: ring, doorbell and lock together, as the verbs see them.
+// The two queues of a queue pair, and a shared receive queue: ring, doorbell and lock together, as
+// the verbs see them.
 #pragma once
 
 #include <infiniband/verbs.h>
