@@ -218,6 +218,7 @@ TRACE_DEFINE_ENUM(KIWARP_OP_READ_INV);
 TRACE_DEFINE_ENUM(KIWARP_OP_LOCAL_INV);
 TRACE_DEFINE_ENUM(KIWARP_OP_REG_MR);
 TRACE_DEFINE_ENUM(KIWARP_OP_RECV);
+TRACE_DEFINE_ENUM(KIWARP_OP_BIND_MW);
 
 #define kw_show_opcode(opcode)				\
 	__print_symbolic(opcode,			\
@@ -228,7 +229,8 @@ TRACE_DEFINE_ENUM(KIWARP_OP_RECV);
 		{ KIWARP_OP_READ_INV, "READ_INV" },	\
 		{ KIWARP_OP_LOCAL_INV, "LOCAL_INV" },	\
 		{ KIWARP_OP_REG_MR, "REG_MR" },		\
-		{ KIWARP_OP_RECV, "RECV" })
+		{ KIWARP_OP_RECV, "RECV" },		\
+		{ KIWARP_OP_BIND_MW, "BIND_MW" })
 
 /* vendor_err is the Terminate's, as <infiniband/kiwarp.h> has it. */
 TRACE_EVENT(kw_completion,
@@ -264,7 +266,10 @@ TRACE_EVENT(kw_completion,
 		  rdma_show_wc_status(__entry->status), __entry->vendor_err)
 );
 
-/* By ib_reg_user_mr(), get_dma_mr or a work request: peers may use it now. */
+/*
+ * By ib_reg_user_mr(), get_dma_mr or a work request, which may bind a memory
+ * window: peers may use it now.
+ */
 TRACE_EVENT(kw_mr_registered,
 	TP_PROTO(const struct ib_device *ibdev, const struct kw_mem *mem),
 
@@ -277,6 +282,7 @@ TRACE_EVENT(kw_mr_registered,
 		__field(u32, stag)
 		__field(u32, access)
 		__field(bool, fast)
+		__field(bool, window)
 	),
 
 	TP_fast_assign(
@@ -286,11 +292,13 @@ TRACE_EVENT(kw_mr_registered,
 		__entry->stag = mem->stag;
 		__entry->access = mem->access;
 		__entry->fast = mem->fast;
+		__entry->window = mem->window;
 	),
 
 	TP_printk("dev=%s stag=%#x base=%#llx len=%llu access=%#x%s",
 		  __get_str(dev), __entry->stag, __entry->base, __entry->len,
-		  __entry->access, __entry->fast ? " fast" : "")
+		  __entry->access, __entry->window ? " window" :
+		  __entry->fast ? " fast" : "")
 );
 
 /* result is 0, or the -errno for which the region is left as it is. */

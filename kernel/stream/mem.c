@@ -15,7 +15,7 @@
 #define KW_QUIESCE_SPINS	1000
 
 /**
- * kw_mem_get_fast() - kw_mem_get() for a region of a fast registration
+ * kw_mem_get_fast() - kw_mem_get() for what a work request can change
  * @mem: the region
  * @stag: by which it was found
  *
@@ -31,7 +31,7 @@ bool kw_mem_get_fast(struct kw_mem *mem, u32 stag)
 	atomic_inc(&mem->users);
 	/* Pairs with kw_mem_quiesce(): it sees the user, or this sees it invalid. */
 	smp_mb__after_atomic();
-	/* Pairs with kw_mr_register(): what is valid can be read. */
+	/* Pairs with kw_mr_register() and kw_mw_bind(): what is valid can be read. */
 	if (smp_load_acquire(&mem->valid) && READ_ONCE(mem->stag) == stag)
 		return true;
 	kw_mem_put_fast(mem);
@@ -108,7 +108,7 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 /**
  * kw_mem_find() - slow path of kw_mem_at()
  * @mem: see there
- * @off: see there
+ * @off: see there, but from the start of the extents
  * @last: see there
  *
  * Context: any, inside the domain that protects @mem.
@@ -117,7 +117,7 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 {
 	const struct kw_extent *e;
-	u64 end = mem->len;
+	u64 end = mem->shift + mem->len;
 	u32 i = *last;
 
 	if (!mem->nr_ext)

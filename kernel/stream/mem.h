@@ -6,11 +6,15 @@
  * that a copy runs to the end of an extent and not of a page. The module
  * depends on 64BIT: pinned pages always have an address.
  *
+ * A memory window is a part of a region that has an STag of its own: it borrows
+ * the region's extents, and is found and used in the same way, but by peers
+ * only. The region stays as long as a window is bound to it.
+ *
  * Lifetime: the region's owner removes it from its table, waits with
  * synchronize_srcu() on the domain that every data-path pass holds, then frees
  * it. The data path takes no reference per segment. Only a region of a fast
- * registration is held for each copy: a work request withdraws and changes it
- * in contexts that cannot wait for a domain.
+ * registration, or a window, is held for each copy: a work request withdraws and
+ * changes it in contexts that cannot wait for a domain.
  */
 #ifndef KW_STREAM_MEM_H
 #define KW_STREAM_MEM_H
@@ -39,17 +43,21 @@ struct kw_run {
 };
 
 /**
- * struct kw_mem - a registered region
+ * struct kw_mem - a registered region, or a memory window
  * @stag: index and key, as in lkey and rkey
  * @access: IB_ACCESS_* bits
  * @pd: identity of the protection domain; compared, never dereferenced
  * @base: address (iova, and Tagged Offset) of the first byte
  * @len: bytes
  * @valid: false once invalidated; read without a lock
- * @fast: of a fast registration: can be registered again, as something else
+ * @fast: of a fast registration, or a window: can become something else
+ * @window: a memory window: for peers only
  * @users: with @fast: copies to or from it that are under way
  * @nr_ext: entries of @ext
  * @ext: extents by ascending offset, the first at offset 0
+ * @shift: offset in @ext of the first byte: not 0 for a window alone
+ * @stream: identity of the only stream that a window is for, or NULL; compared,
+ *	never dereferenced
  */
 struct kw_mem {
 	u32 stag;
@@ -59,9 +67,12 @@ struct kw_mem {
 	u64 len;
 	bool valid;
 	bool fast;
+	bool window;
 	atomic_t users;
 	u32 nr_ext;
 	struct kw_extent *ext;
+	u64 shift;
+	const void *stream;
 };
 
 bool kw_mem_get_fast(struct kw_mem *mem, u32 stag);
@@ -76,13 +87,15 @@ struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last);
  * @last: extent to try first, of this region or another: the last call's
  *
  * Context: any, inside the domain that protects @mem.
- * Return: the byte, and those of the region that follow it without a gap.
+ * Return: the byte, and those of the region that follow it without a gap; those
+ * behind a window, too: the caller's range ends within it.
  */
 static inline struct kw_run kw_mem_at(const struct kw_mem *mem, u64 off,
 				      u32 *last)
 {
 	const struct kw_extent *e = &mem->ext[*last];
 
+	off += mem->shift;
 	if (*last + 1 < mem->nr_ext && e->off <= off && off < e[1].off)
 		return (struct kw_run){
 			.va = e->va + (off - e->off), .len = e[1].off - off,

@@ -22,6 +22,21 @@ struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag)
 	return s->cache.mem;
 }
 
+/*
+ * Is it for this stream, and for such an access? RFC 5041 section 8.2 has two
+ * associations: with the streams of a protection domain, or with one of them.
+ */
+static __always_inline bool kw_mem_is_for(const struct kw_mem *mem,
+					  const struct kw_stream *s, u32 access)
+{
+	if (mem->pd != s->pd)
+		return false;
+	/* A window is for peers: for neither sources, 0, nor sinks. */
+	return !mem->window ||
+	       (access & ~IB_ACCESS_LOCAL_WRITE &&
+		(!mem->stream || mem->stream == s));
+}
+
 /* Hold the region of an entry, if all of the entry has the access rights. */
 static __always_inline struct kw_mem *
 kw_sg_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
@@ -30,7 +45,7 @@ kw_sg_hold_sge(struct kw_stream *s, const struct kiwarp_sge *sge, u32 access)
 
 	if (!mem)
 		return NULL;
-	if (mem->pd == s->pd && (mem->access & access) == access &&
+	if (kw_mem_is_for(mem, s, access) && (mem->access & access) == access &&
 	    kw_mem_covers(mem, sge->addr, sge->length))
 		return mem;
 	kw_mem_put(mem);
@@ -122,7 +137,7 @@ static u16 kw_check(struct kw_stream *s, u32 stag, u64 to, u32 len, u32 access,
 
 	if (!mem)
 		return err->inv_stag;
-	if (mem->pd != s->pd)
+	if (!kw_mem_is_for(mem, s, access))
 		code = err->assoc;
 	else if (to + len < to)
 		code = err->wrap;

@@ -89,6 +89,18 @@ struct kw_stream_params {
 };
 
 /**
+ * struct kw_bind - what a memory window is bound to
+ * @len: bytes; 0: to nothing
+ * @access: IB_ACCESS_* of the window
+ * @lkey: STag of the region
+ */
+struct kw_bind {
+	u64 len;
+	u32 access;
+	u32 lkey;
+};
+
+/**
  * struct kw_wqe - a send queue entry: private, validated copy
  * @wr_id: of the work request
  * @index: its free-running index on the send ring
@@ -98,11 +110,12 @@ struct kw_stream_params {
  * @num_sge: entries of @sge; 0 when inline
  * @status: enum ib_wc_status found while validating; anything but success
  *	fails the queue pair when the entry's turn comes
- * @raddr: remote address
- * @rkey: remote STag
+ * @raddr: remote address; to bind a window, that of its first byte
+ * @rkey: remote STag; the window's
  * @inv_stag: STag that a Send with Invalidate names
  * @sge: where the bytes are
  * @inl: the bytes themselves
+ * @bind: to bind a window: the rest
  */
 struct kw_wqe {
 	u64 wr_id;
@@ -118,6 +131,7 @@ struct kw_wqe {
 	union {
 		struct kiwarp_sge sge[KIWARP_MAX_SGE];
 		u8 inl[KIWARP_MAX_INLINE];
+		struct kw_bind bind;
 	};
 };
 

@@ -196,7 +196,8 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 static bool kw_wqe_is_local(const struct kw_wqe *w)
 {
 	return w->opcode == KIWARP_OP_LOCAL_INV ||
-	       w->opcode == KIWARP_OP_REG_MR;
+	       w->opcode == KIWARP_OP_REG_MR ||
+	       w->opcode == KIWARP_OP_BIND_MW;
 }
 
 /* Start the held WQE. Returns false if it failed the stream. */

@@ -36,7 +36,9 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS |
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SRQ_RESIZE |
-				 IB_DEVICE_SYS_IMAGE_GUID;
+				 IB_DEVICE_SYS_IMAGE_GUID |
+				 IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_mr_size = KW_MAX_MR_SIZE;
 	attr->page_size_cap = KW_PAGE_SIZES;
@@ -51,6 +53,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_srq_wr = KIWARP_MAX_SRQ_WR;
 	attr->max_srq_sge = KIWARP_MAX_SGE;
 	attr->max_mr = KW_MAX_MR;
+	attr->max_mw = KW_MAX_MW;
 	attr->max_pd = KW_MAX_PD;
 	attr->max_qp_rd_atom = KW_MAX_QP_RD_ATOM;
 	attr->max_qp_init_rd_atom = KW_MAX_QP_RD_ATOM;
@@ -95,7 +98,7 @@ static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
-		.caps = KIWARP_CAP_SRQ,
+		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW,
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};
@@ -127,6 +130,7 @@ static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	struct kw_device *dev = to_kw_dev(ibpd->device);
 
 	to_kw_pd(ibpd)->domain = uctx ? &uctx->domain : &dev->domain;
+	spin_lock_init(&to_kw_pd(ibpd)->window_lock);
 	return atomic_add_unless(&dev->nr_pd, 1, KW_MAX_PD) ? 0 : -ENOMEM;
 }
 
@@ -156,12 +160,14 @@ static const struct ib_device_ops kw_device_ops = {
 
 	.alloc_hw_port_stats = kw_alloc_hw_port_stats,
 	.alloc_mr = kw_alloc_mr,
+	.alloc_mw = kw_alloc_mw,
 	.alloc_pd = kw_alloc_pd,
 	.alloc_ucontext = kw_alloc_ucontext,
 	.create_cq = kw_create_cq,
 	.create_qp = kw_create_qp,
 	.create_srq = kw_create_srq,
 	.dealloc_driver = kw_dealloc_driver,
+	.dealloc_mw = kw_dealloc_mw,
 	.dealloc_pd = kw_dealloc_pd,
 	.dealloc_ucontext = kw_dealloc_ucontext,
 	.dereg_mr = kw_dereg_mr,
@@ -205,6 +211,7 @@ static const struct ib_device_ops kw_device_ops = {
 	KW_OPS_PORT_EVENT
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_mw, kw_mw, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, kw_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, kw_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_srq, kw_srq, ib),

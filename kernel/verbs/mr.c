@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Memory regions and the STag table.
+ * Memory regions and the STag table. Memory windows are in mw.c.
  *
  * An STag is a 24-bit index into kw_device.mems, chosen at random, and an 8-bit
  * key. The key is random at first; the consumer may change it with each fast
@@ -20,24 +20,23 @@
 #include "trace.h"
 #include "verbs/ops.h"
 
-#define KW_STAG_KEY_BITS	8
 #define KW_STAG_INDEX_MAX	((1U << 24) - 1)
 
 /* Index 0 is left out: a variable that was not initialised may have STag 0. */
 #define KW_STAG_INDEX_MIN	1
 
-/* The table is at most a sixteenth full: 1 in 2^64 times all tries fail. */
-#define KW_STAG_TRIES		16
+/* The table is at most an eighth full: 1 in 2^66 times all tries fail. */
+#define KW_STAG_TRIES		22
 
-#define KW_REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
-				 IB_ACCESS_REMOTE_ATOMIC)
-
-static u32 kw_stag_index(u32 stag)
-{
-	return stag >> KW_STAG_KEY_BITS;
-}
-
-static int kw_stag_alloc(struct kw_device *dev, struct kw_mr *mr)
+/**
+ * kw_stag_alloc() - choose an STag, and enter it into the table
+ * @dev: device
+ * @mem: region or window; found by the STag from now on
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM.
+ */
+int kw_stag_alloc(struct kw_device *dev, struct kw_mem *mem)
 {
 	int ret = -EBUSY;
 	int i;
@@ -46,10 +45,8 @@ static int kw_stag_alloc(struct kw_device *dev, struct kw_mr *mr)
 		u32 index = get_random_u32_inclusive(KW_STAG_INDEX_MIN,
 						     KW_STAG_INDEX_MAX);
 
-		mr->mem.stag = index << KW_STAG_KEY_BITS | get_random_u8();
-		mr->ib.lkey = mr->mem.stag;
-		mr->ib.rkey = mr->mem.stag;
-		ret = xa_insert(&dev->mems, index, mr, GFP_KERNEL);
+		mem->stag = index << KW_STAG_KEY_BITS | get_random_u8();
+		ret = xa_insert(&dev->mems, index, mem, GFP_KERNEL);
 	}
 	return ret == -EBUSY ? -ENOMEM : ret;
 }
@@ -84,12 +81,14 @@ static void kw_mr_free(struct kw_device *dev, struct kw_mr *mr)
 /* Give @mr its STag, or free it. */
 static struct ib_mr *kw_mr_publish(struct kw_device *dev, struct kw_mr *mr)
 {
-	int ret = kw_stag_alloc(dev, mr);
+	int ret = kw_stag_alloc(dev, &mr->mem);
 
 	if (ret) {
 		kw_mr_free(dev, mr);
 		return ERR_PTR(ret);
 	}
+	mr->ib.lkey = mr->mem.stag;
+	mr->ib.rkey = mr->mem.stag;
 	if (mr->mem.valid)
 		trace_kw_mr_registered(&dev->ib, &mr->mem);
 	return &mr->ib;
@@ -240,16 +239,24 @@ free:
  * When it returns no pass over a stream uses the region's pages.
  *
  * Context: process.
- * Return: 0.
+ * Return: 0, or -EBUSY if a memory window is bound to it.
  */
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct kw_pd *pd = to_kw_pd(ibmr->pd);
 	struct kw_device *dev = to_kw_dev(ibmr->device);
 	struct kw_mr *mr = to_kw_mr(ibmr);
+	u32 windows;
 
+	spin_lock_bh(&pd->window_lock);
+	windows = mr->windows;
+	/* From here on none can be bound to it. */
+	if (!windows)
+		WRITE_ONCE(mr->mem.valid, false);
+	spin_unlock_bh(&pd->window_lock);
+	if (windows)
+		return -EBUSY;
 	trace_kw_mr_deregistered(ibmr->device, mr->mem.stag);
-	WRITE_ONCE(mr->mem.valid, false);
 	if (pd->local == &mr->mem)
 		WRITE_ONCE(pd->local, NULL);
 	xa_erase(&dev->mems, kw_stag_index(mr->mem.stag));
@@ -387,7 +394,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 }
 
 /**
- * kw_mem_lookup() - find a valid region
+ * kw_mem_lookup() - find a valid region, or a window that is bound
  * @dev: device
  * @pd: identity of the requester's protection domain
  * @stag: index and key
@@ -402,37 +409,41 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
 {
 	static struct kw_mem others = { .valid = true };
-	struct kw_mem *mem = NULL;
-	struct kw_mr *mr;
+	struct kw_mem *mem;
 
 	rcu_read_lock();
-	mr = xa_load(&dev->mems, kw_stag_index(stag));
-	/* Pairs with kw_mr_register(). */
-	if (mr && smp_load_acquire(&mr->mem.valid) &&
-	    READ_ONCE(mr->mem.stag) == stag)
-		mem = mr->mem.pd == pd ? &mr->mem : &others;
+	mem = xa_load(&dev->mems, kw_stag_index(stag));
+	/* Pairs with kw_mr_register() and kw_mw_bind(). */
+	if (!mem || !smp_load_acquire(&mem->valid) ||
+	    READ_ONCE(mem->stag) != stag)
+		mem = NULL;
+	else if (mem->pd != pd)
+		mem = &others;
 	rcu_read_unlock();
 	return mem;
 }
 
 /**
- * kw_mem_invalidate() - withdraw a fast registration, by LOCAL_INV or the peer
+ * kw_mem_invalidate() - withdraw a fast registration or a window, by LOCAL_INV
+ *	or the peer
  * @dev: device
  * @pd: identity of the queue pair's protection domain
+ * @stream: identity of its stream
  * @stag: which region
  * @remote: the peer asks; it may withdraw only what it may access
  *
  * A fast registration is made for one transfer, and its consumer expects the
- * peer to withdraw it. All streams of a domain may share any other region, and
- * no peer may take it from the others (RFC 5040 section 8.1.1).
+ * peer to withdraw it. A window of type 2 is for one stream. All streams of a
+ * domain may share any other region or window, and no peer may take it from the
+ * others (RFC 5040 section 8.1.1).
  *
  * Context: any, inside the domain of @pd.
  * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
- * another protection domain. -EOPNOTSUPP if it is no fast registration, -EPERM
- * if the peer has no right to it.
+ * another protection domain or stream. -EOPNOTSUPP if it is neither a fast
+ * registration nor a window of type 2, -EPERM if the peer has no right to it.
  */
-int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
-		      bool remote)
+int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
+		      u32 stag, bool remote)
 {
 	struct kw_mem *mem = kw_mem_lookup(dev, pd, stag);
 	int ret = 0;
@@ -443,6 +454,8 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
 		ret = -EACCES;
 	else if (!mem->fast)
 		ret = -EOPNOTSUPP;
+	else if (mem->window)
+		ret = kw_mw_invalidate(mem, stream, stag, remote);
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		ret = -EPERM;
 	else if (!xchg(&mem->valid, false))

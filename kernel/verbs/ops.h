@@ -12,6 +12,9 @@
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
 
+#define KW_REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
+				 IB_ACCESS_REMOTE_ATOMIC)
+
 /* Page sizes of a fast registration. */
 #define KW_PAGE_SIZES		GENMASK_ULL(31, PAGE_SHIFT)
 
@@ -57,6 +60,10 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		 unsigned int *offset);
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* mw.c */
+int kw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int kw_dealloc_mw(struct ib_mw *ibmw);
 
 /* counters.c */
 struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);

@@ -351,6 +351,7 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 	qp->last_wqe = true;
 	qp->sq_sig_all = a->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->idle = true;
+	INIT_LIST_HEAD(&qp->windows);
 	kw_stream_init(&qp->stream, &kw_qp_stream_ops,
 		       to_kw_pd(qp->ib.pd)->domain, qp->dev->counters);
 }

@@ -80,11 +80,17 @@ static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
 		if (w->num_sge > 1 || (w->flags & KIWARP_SQE_INLINE))
 			return IB_WC_LOC_QP_OP_ERR;
 		return IB_WC_SUCCESS;
+	case KIWARP_OP_LOCAL_INV:
+		return IB_WC_SUCCESS;
+	case KIWARP_OP_BIND_MW:
+		/* Its arguments are where these would be. */
+		if (w->num_sge || w->len || !qp->user)
+			return IB_WC_LOC_QP_OP_ERR;
+		return IB_WC_SUCCESS;
 	case KIWARP_OP_READ_INV:
 		if (w->num_sge > 1)
 			return IB_WC_LOC_QP_OP_ERR;
 		fallthrough;
-	case KIWARP_OP_LOCAL_INV:
 	case KIWARP_OP_REG_MR:
 		return qp->user ? IB_WC_LOC_QP_OP_ERR : IB_WC_SUCCESS;
 	default:
@@ -112,6 +118,12 @@ static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 	w->status = kw_wqe_read_sges(qp, shared, &sqe, w);
 	if (w->status == IB_WC_SUCCESS)
 		w->status = kw_wqe_check_op(qp, w);
+	if (w->opcode == KIWARP_OP_BIND_MW)
+		w->bind = (struct kw_bind){
+			.len = sqe.bind.length,
+			.access = sqe.bind.access,
+			.lkey = sqe.bind.lkey,
+		};
 }
 
 static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
@@ -202,13 +214,20 @@ static void kw_qp_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
+	struct kw_pd *pd = to_kw_pd(qp->ib.pd);
 	int ret;
 
-	if (w->opcode == KIWARP_OP_LOCAL_INV)
-		ret = kw_mem_invalidate(qp->dev, s->pd, w->inv_stag, false);
-	else
-		ret = kw_mr_register((struct ib_mr *)(uintptr_t)w->raddr,
-				     to_kw_pd(qp->ib.pd), w->rkey, w->inv_stag);
+	switch (w->opcode) {
+	case KIWARP_OP_LOCAL_INV:
+		ret = kw_mem_invalidate(qp->dev, s->pd, s, w->inv_stag, false);
+		break;
+	case KIWARP_OP_BIND_MW:
+		ret = kw_mw_bind(qp->dev, pd, s, &qp->windows, w);
+		return ret ? IB_WC_MW_BIND_ERR : IB_WC_SUCCESS;
+	default:
+		ret = kw_mr_register((struct ib_mr *)(uintptr_t)w->raddr, pd,
+				     w->rkey, w->inv_stag);
+	}
 	return ret ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
 }
 
@@ -287,7 +306,7 @@ static struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
 
 static int kw_qp_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
 {
-	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, stag, remote);
+	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, s, stag, remote);
 }
 
 static void kw_qp_op_notify(struct kw_stream *s)
@@ -393,6 +412,8 @@ static void kw_qp_op_ended(struct kw_stream *s)
 	int status = s->status;
 	unsigned long flags;
 
+	/* The next connection is another stream: RFC 5041 section 8.2. */
+	kw_mw_unbind_all(to_kw_pd(qp->ib.pd), &qp->windows);
 	/* From here on another connection can be made. */
 	kfree(qp->linger);
 	qp->linger = NULL;

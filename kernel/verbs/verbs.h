@@ -6,15 +6,18 @@
  *   the ib_device through the RDMA core.
  * - struct kw_mr is found through kw_device.mems. Its users stay inside
  *   kw_pd.domain; dereg erases, waits for the domain, frees.
+ * - struct kw_window, of a memory window, likewise. The region that it is bound
+ *   to stays: dereg_mr fails. A queue pair's windows go with its stream.
  * - struct kw_qp has a kref: one for the verbs object, one for each of the
  *   connection manager's and the stream's uses. destroy_qp waits for the last.
  * - struct kw_cq and struct kw_srq outlive their queue pairs (the RDMA core
  *   counts them).
  *
  * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
- * kw_srq.lock is inside the socket lock, and nothing inside it. All but the
- * first are taken with interrupts off, because kernel consumers post and poll
- * from any context.
+ * kw_srq.lock is inside the socket lock, and nothing inside it. kw_pd.window_lock
+ * is taken with at most the socket lock, and none within it. All but the socket
+ * lock and kw_pd.window_lock are taken with interrupts off, because kernel
+ * consumers post and poll from any context.
  */
 #ifndef KW_VERBS_H
 #define KW_VERBS_H
@@ -40,6 +43,7 @@
 #define KW_MAX_CQ		0x20000
 #define KW_MAX_SRQ		0x20000
 #define KW_MAX_MR		0x100000
+#define KW_MAX_MW		0x100000
 #define KW_MAX_PD		0x20000
 #define KW_MAX_QP_RD_ATOM	128	/* IRD and ORD */
 #define KW_MAX_MR_SIZE		(~0ULL)
@@ -110,9 +114,9 @@ struct kw_device {
 	struct ib_device ib;
 	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
 	struct kw_domain domain;	/* kernel consumers' */
-	struct xarray mems;		/* STag index -> struct kw_mr */
+	struct xarray mems;		/* STag index -> struct kw_mem */
 	struct xarray qps;		/* QP number -> struct kw_qp, or reserved */
-	atomic_t nr_qp, nr_cq, nr_srq, nr_mr, nr_pd;
+	atomic_t nr_qp, nr_cq, nr_srq, nr_mr, nr_mw, nr_pd;
 	atomic_t next_cq_id, next_srq_id;
 	struct kw_settings settings;
 	int port_active;		/* as the last event reported it */
@@ -156,11 +160,14 @@ struct kw_ucontext {
  *	the device's
  * @local: a kernel consumer's local_dma_lkey, which most of its work requests
  *	use; or NULL. Read like a region that was looked up.
+ * @window_lock: which of its windows is bound to what: kw_window.mr, .bound and
+ *	what binding sets of .mem, kw_mr.windows, kw_qp.windows
  */
 struct kw_pd {
 	struct ib_pd ib;
 	struct kw_domain *domain;
 	struct kw_mem *local;
+	spinlock_t window_lock;		/* see above */
 };
 
 /**
@@ -168,6 +175,7 @@ struct kw_pd {
  * @ib: the RDMA core's part
  * @mem: the data path's part
  * @umem: pinned pages of a process, or NULL
+ * @windows: how many memory windows are bound to it
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
  * @next_pages: mapped by the last kw_map_mr_sg()
  * @next_nr_ext: entries of @next_ext; 0 once they are registered
@@ -179,12 +187,41 @@ struct kw_mr {
 	struct ib_mr ib;
 	struct kw_mem mem;
 	struct ib_umem *umem;
+	u32 windows;
 	u32 max_pages;
 	u32 next_pages;
 	u32 next_nr_ext;
 	struct kw_extent *next_ext;
 	u8 *next_end;
 	struct rcu_head rcu;
+};
+
+/**
+ * struct kw_window - memory window, as the data path sees it
+ * @mem: the STag, and a part of the region's memory while it is bound
+ * @type2: bound by a work request to one stream, and until it is invalidated;
+ *	else each binding replaces the one before, and all streams of the
+ *	protection domain have it
+ * @mr: the region that it is bound to, or NULL
+ * @bound: with @type2: in kw_qp.windows while it is bound
+ * @rcu: frees it: lookups in other protection domains may read it
+ */
+struct kw_window {
+	struct kw_mem mem;
+	bool type2;
+	struct kw_mr *mr;
+	struct list_head bound;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct kw_mw - memory window
+ * @ib: the RDMA core's part, which it frees at once
+ * @window: the data path's part
+ */
+struct kw_mw {
+	struct ib_mw ib;
+	struct kw_window *window;
 };
 
 /**
@@ -364,12 +401,27 @@ struct kw_srq_info {
 /* srq.c */
 bool kw_srq_get_info(struct kw_srq *srq, struct kw_srq_info *info);
 
+#define KW_STAG_KEY_BITS	8
+
+static inline u32 kw_stag_index(u32 stag)
+{
+	return stag >> KW_STAG_KEY_BITS;
+}
+
 /* mr.c */
+int kw_stag_alloc(struct kw_device *dev, struct kw_mem *mem);
 struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag);
-int kw_mem_invalidate(struct kw_device *dev, const void *pd, u32 stag,
-		      bool remote);
+int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
+		      u32 stag, bool remote);
 int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 		   u32 access);
+
+/* mw.c */
+int kw_mw_bind(struct kw_device *dev, struct kw_pd *pd, const void *stream,
+	       struct list_head *windows, const struct kw_wqe *w);
+int kw_mw_invalidate(struct kw_mem *mem, const void *stream, u32 stag,
+		     bool remote);
+void kw_mw_unbind_all(struct kw_pd *pd, struct list_head *windows);
 
 /**
  * struct kw_sq_track - state of a send WQE until it completes
@@ -462,6 +514,7 @@ struct kw_ep;
  * @flush_work: completes what a flush has left; holds a reference
  * @cm: called when the connection is over
  * @linger: for the socket of @stream when that has been aborted
+ * @windows: of type 2, bound to @stream
  * @stream: the connection in FPDU mode
  */
 struct kw_qp {
@@ -517,6 +570,7 @@ struct kw_qp {
 	struct work_struct event_work;
 	struct work_struct flush_work;
 	struct kw_cm_link cm;
+	struct list_head windows;
 	struct kw_stream stream;
 };
 
@@ -548,6 +602,11 @@ static inline struct kw_srq *to_kw_srq(struct ib_srq *ib)
 static inline struct kw_mr *to_kw_mr(struct ib_mr *ib)
 {
 	return container_of(ib, struct kw_mr, ib);
+}
+
+static inline struct kw_mw *to_kw_mw(struct ib_mw *ib)
+{
+	return container_of(ib, struct kw_mw, ib);
 }
 
 static inline void kw_count(struct kw_device *dev, enum kw_counter c)

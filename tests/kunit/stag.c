@@ -10,23 +10,15 @@
 #include <linux/slab.h>
 
 #include "compat.h"
-#include "link.h"
-#include "verbs/ops.h"
+#include "stag.h"
 
-#define KT_RIGHTS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
-			 IB_ACCESS_REMOTE_READ)
-#define KT_PAGES	8
-
-/* A device that is not registered, and its objects. */
-struct kt_device {
-	struct kw_device dev;
-	struct kw_pd pd;
-	struct kw_pd other_pd;
-	struct page *page[KT_PAGES];
-	struct scatterlist sg[KT_PAGES];
-};
-
-static int kt_stag_init(struct kunit *test)
+/**
+ * kt_stag_init() - make a struct kt_device, before each test
+ * @test: the test
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kt_stag_init(struct kunit *test)
 {
 	struct kt_device *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 	int i;
@@ -38,6 +30,9 @@ static int kt_stag_init(struct kunit *test)
 	d->other_pd.ib.device = &d->dev.ib;
 	d->pd.domain = &d->dev.domain;
 	d->other_pd.domain = &d->dev.domain;
+	spin_lock_init(&d->pd.window_lock);
+	spin_lock_init(&d->other_pd.window_lock);
+	INIT_LIST_HEAD(&d->windows);
 	for (i = 0; i < KT_PAGES; i++) {
 		d->page[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		if (!d->page[i])
@@ -47,7 +42,11 @@ static int kt_stag_init(struct kunit *test)
 	return 0;
 }
 
-static void kt_stag_exit(struct kunit *test)
+/**
+ * kt_stag_exit() - see that all is freed, after each test
+ * @test: the test
+ */
+void kt_stag_exit(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
 	int i;
@@ -57,6 +56,8 @@ static void kt_stag_exit(struct kunit *test)
 	/* Every region has been freed. */
 	KUNIT_EXPECT_TRUE(test, xa_empty(&d->dev.mems));
 	KUNIT_EXPECT_EQ(test, atomic_read(&d->dev.nr_mr), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&d->dev.nr_mw), 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&d->windows));
 	for (i = 0; i < KT_PAGES; i++)
 		__free_page(d->page[i]);
 	xa_destroy(&d->dev.mems);
@@ -107,7 +108,14 @@ static struct ib_mr *kt_registered(struct kunit *test, u32 access)
 	return mr;
 }
 
-static struct kw_mem *kt_lookup(struct kt_device *d, u32 stag)
+/**
+ * kt_lookup() - what a stream of the protection domain finds
+ * @d: device
+ * @stag: of a region or window
+ *
+ * Return: it, or NULL.
+ */
+struct kw_mem *kt_lookup(struct kt_device *d, u32 stag)
 {
 	int idx = srcu_read_lock(&d->dev.domain.srcu);
 	struct kw_mem *mem = kw_mem_lookup(&d->dev, &d->pd, stag);
@@ -193,7 +201,7 @@ static void kt_test_fast_registration(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL,
 			kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
 	KUNIT_EXPECT_EQ(test, kt_lookup(d, key ^ 0x55)->base, 0x1000);
-	KUNIT_EXPECT_EQ(test, 0, kw_mem_invalidate(&d->dev, &d->pd, key ^ 0x55,
+	KUNIT_EXPECT_EQ(test, 0, kw_mem_invalidate(&d->dev, &d->pd, NULL, key ^ 0x55,
 						   false));
 	KUNIT_EXPECT_EQ(test, 0, kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
 	KUNIT_EXPECT_EQ(test, kt_lookup(d, key)->base, 0x9000);
@@ -207,29 +215,29 @@ static void kt_test_invalidate(struct kunit *test)
 	struct ib_mr *remote = kt_registered(test, KT_RIGHTS);
 	struct ib_mr *all;
 
-	KUNIT_EXPECT_EQ(test, -ENOENT, kw_mem_invalidate(&d->dev, &d->pd, 0,
+	KUNIT_EXPECT_EQ(test, -ENOENT, kw_mem_invalidate(&d->dev, &d->pd, NULL, 0,
 							 true));
 	KUNIT_EXPECT_EQ(test, -EACCES,
-			kw_mem_invalidate(&d->dev, &d->other_pd, remote->rkey,
+			kw_mem_invalidate(&d->dev, &d->other_pd, NULL, remote->rkey,
 					  true));
 	/* What is no fast registration cannot be invalidated. */
 	to_kw_mr(remote)->mem.fast = false;
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
-			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, true));
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
-			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, false));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, false));
 	KUNIT_EXPECT_NOT_NULL(test, kt_lookup(d, remote->rkey));
 	to_kw_mr(remote)->mem.fast = true;
 	/* A peer cannot withdraw a region to which it has no right. */
 	KUNIT_EXPECT_EQ(test, -EPERM,
-			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, true));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, local->rkey, true));
 	KUNIT_EXPECT_EQ(test, 0,
-			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, true));
 	KUNIT_EXPECT_NULL(test, kt_lookup(d, remote->rkey));
 	KUNIT_EXPECT_EQ(test, -ENOENT,
-			kw_mem_invalidate(&d->dev, &d->pd, remote->rkey, true));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, true));
 	KUNIT_EXPECT_EQ(test, 0,
-			kw_mem_invalidate(&d->dev, &d->pd, local->rkey, false));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, local->rkey, false));
 
 	all = kw_get_dma_mr(&d->pd.ib, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, all);
@@ -237,7 +245,7 @@ static void kt_test_invalidate(struct kunit *test)
 	all->pd = &d->pd.ib;
 	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &to_kw_mr(all)->mem);
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP,
-			kw_mem_invalidate(&d->dev, &d->pd, all->lkey, false));
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, all->lkey, false));
 	kw_dereg_mr(local, NULL);
 	KUNIT_EXPECT_PTR_EQ(test, d->pd.local, &to_kw_mr(all)->mem);
 	kw_dereg_mr(all, NULL);
@@ -245,22 +253,11 @@ static void kt_test_invalidate(struct kunit *test)
 	kw_dereg_mr(remote, NULL);
 }
 
-/* Each byte of a region is where the pages were mapped, run by run. */
-/* A task that takes a region away, by one call or another. */
-struct kt_taking {
-	struct kunit *test;
-	struct ib_mr *mr;
-	void (*take)(struct kt_taking *t);
-	struct completion begun;
-	struct completion done;
-	int ret;
-};
-
 static void kt_take_invalidate(struct kt_taking *t)
 {
 	struct kt_device *d = t->test->priv;
 
-	t->ret = kw_mem_invalidate(&d->dev, &d->pd, t->mr->rkey, false);
+	t->ret = kw_mem_invalidate(&d->dev, &d->pd, NULL, t->mem->stag, false);
 }
 
 static void kt_take_register(struct kt_taking *t)
@@ -280,12 +277,19 @@ static int kt_take(void *arg)
 	return 0;
 }
 
-/* While someone copies, the call does not return. */
-static void kt_take_while_used(struct kunit *test, struct ib_mr *mr,
-			       void (*take)(struct kt_taking *t))
+/**
+ * kt_take_while_used() - while someone copies, a call does not return
+ * @test: the test
+ * @mem: region or window that is used
+ * @mr: see struct kt_taking
+ * @take: the call
+ */
+void kt_take_while_used(struct kunit *test, struct kw_mem *mem,
+			struct ib_mr *mr, void (*take)(struct kt_taking *t))
 {
-	struct kt_taking t = { .test = test, .mr = mr, .take = take };
-	struct kw_mem *mem = &to_kw_mr(mr)->mem;
+	struct kt_taking t = {
+		.test = test, .mem = mem, .mr = mr, .take = take,
+	};
 	struct task_struct *task;
 	unsigned long left;
 
@@ -311,10 +315,11 @@ static void kt_take_while_used(struct kunit *test, struct ib_mr *mr,
 static void kt_test_waits_for_users(struct kunit *test)
 {
 	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
+	struct kw_mem *mem = &to_kw_mr(mr)->mem;
 
-	kt_take_while_used(test, mr, kt_take_invalidate);
+	kt_take_while_used(test, mem, mr, kt_take_invalidate);
 	KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0));
-	kt_take_while_used(test, mr, kt_take_register);
+	kt_take_while_used(test, mem, mr, kt_take_register);
 	KUNIT_EXPECT_EQ(test, kw_dereg_mr(mr, NULL), 0);
 }
 
@@ -394,6 +399,7 @@ static bool kt_finds(struct kunit *test, const struct kw_mem *mem, u64 off,
 	       run.len <= mem->len - off;
 }
 
+/* Each byte of a region is where the pages were mapped, run by run. */
 static void kt_test_extents(struct kunit *test)
 {
 	struct kt_device *d = test->priv;

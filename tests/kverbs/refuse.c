@@ -91,7 +91,6 @@ static void kt_objects(void)
 	srq = ib_create_srq(l->b.pd, &srq_attr);
 	kt_equal(PTR_ERR_OR_ZERO(srq), -EOPNOTSUPP,
 		 "a shared receive queue with tag matching");
-	kt_equal(dev->attrs.max_mw, 0, "memory windows");
 	kt_equal(dev->attrs.atomic_cap, IB_ATOMIC_NONE, "atomics");
 	kt_fact(!(dev->attrs.kernel_cap_flags & IBK_INTEGRITY_HANDOVER) &&
 		!(dev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG),

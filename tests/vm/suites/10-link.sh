@@ -173,7 +173,7 @@ true_values() {
 	for line in 'max_qp_wr:[[:space:]]+16384' 'max_sge:[[:space:]]+16' 'phys_port_cnt:[[:space:]]+1' \
 		'max_mtu:[[:space:]]+4096' 'link_layer:[[:space:]]+Ethernet' 'state:[[:space:]]+PORT_ACTIVE' \
 		'vendor_id:[[:space:]]+0x24b57' 'vendor_part_id:[[:space:]]+19287' \
-		'atomic_cap:[[:space:]]+ATOMIC_NONE' 'max_srq:[[:space:]]+131072' 'max_mw:[[:space:]]+0'; do
+		'atomic_cap:[[:space:]]+ATOMIC_NONE' 'max_srq:[[:space:]]+131072' 'max_mw:[[:space:]]+1048576'; do
 		check "ibv_devinfo -v says ${line//\[\[:space:]]+/ }" grep -qE "$line" "$LOGS"/*ibv_devinfo_-v
 	done
 	check "delete it" rdma link delete k0

@@ -42,6 +42,7 @@
 
 /* Capability bits in struct kiwarp_alloc_ucontext_resp.caps. */
 #define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
+#define KIWARP_CAP_MW 0x2	/* memory windows: KIWARP_OP_BIND_MW, KIWARP_OP_LOCAL_INV */
 
 struct kiwarp_alloc_ucontext_resp {
 	__u32 abi_version;
@@ -153,9 +154,10 @@ enum kiwarp_opcode {
 	KIWARP_OP_WRITE = 2,
 	KIWARP_OP_READ = 3,
 	KIWARP_OP_READ_INV = 4,	/* kernel consumers only: Read, then invalidate the sink STag */
-	KIWARP_OP_LOCAL_INV = 5,	/* kernel consumers only */
+	KIWARP_OP_LOCAL_INV = 5,	/* of user space: windows of type 2 only */
 	KIWARP_OP_REG_MR = 6,	/* kernel consumers only */
 	KIWARP_OP_RECV = 7,	/* in completions only */
+	KIWARP_OP_BIND_MW = 8,	/* user space only: see struct kiwarp_bind */
 };
 
 /* Bits of struct kiwarp_sqe.flags */
@@ -168,6 +170,17 @@ struct kiwarp_sge {
 	__aligned_u64 addr;
 	__u32 length;
 	__u32 lkey;
+};
+
+/*
+ * Binds a memory window to a range of a region. rkey of the entry is the
+ * window's from now on: its index with any key. remote_addr is the first byte's
+ * address, as work requests name it in the region. inline_len and num_sge are 0.
+ */
+struct kiwarp_bind {
+	__aligned_u64 length;	/* 0: a window of type 1 is bound to nothing */
+	__u32 access;		/* enum ibv_access_flags */
+	__u32 lkey;		/* of the region */
 };
 
 /*
@@ -184,7 +197,10 @@ struct kiwarp_sqe {
 	__aligned_u64 remote_addr;
 	__u32 rkey;
 	__u32 inv_stag;
-	__aligned_u64 rsvd[2];	/* zero; room for immediates and atomics */
+	union {
+		__aligned_u64 rsvd[2];	/* zero; room for immediates and atomics */
+		struct kiwarp_bind bind;	/* KIWARP_OP_BIND_MW */
+	};
 };
 
 /* Receive queue entry: this header, then num_sge struct kiwarp_sge. */
@@ -244,6 +260,7 @@ KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_ring_ctrl, consumer) == 64);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) == 192);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_cq_ctrl, armed) == 128);
 KIWARP_ASSERT(sizeof(struct kiwarp_sge) == 16);
+KIWARP_ASSERT(sizeof(struct kiwarp_bind) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_sqe) == 48);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, remote_addr) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_rqe) == 16);
