@@ -44,7 +44,7 @@ int queryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
 
 // Slots that aren't set keep libibverbs' default, which returns EOPNOTSUPP. So do those of verbs
 // that the module, an older one, doesn't have.
-void setOps(verbs_context* context, uint32_t caps) {
+void setOps(Context* context) {
   using pabi::Op;
   pabi::ContextOps ops;
   ops.set<Op::free_context>(freeContext);
@@ -64,7 +64,7 @@ void setOps(verbs_context* context, uint32_t caps) {
   ops.set<Op::destroy_qp>(destroyQp);
   ops.set<Op::post_send>(postSend);
   ops.set<Op::post_recv>(postRecv);
-  if ((caps & KIWARP_CAP_SRQ) != 0) {
+  if ((context->caps & KIWARP_CAP_SRQ) != 0) {
     ops.set<Op::create_srq>(createSrq);
     ops.set<Op::modify_srq>(modifySrq);
     ops.set<Op::query_srq>(querySrq);
@@ -72,11 +72,16 @@ void setOps(verbs_context* context, uint32_t caps) {
     ops.set<Op::get_srq_num>(getSrqNum);
     ops.set<Op::post_srq_recv>(postSrqRecv);
   }
+  if ((context->caps & KIWARP_CAP_MW) != 0) {
+    ops.set<Op::alloc_mw>(allocMw);
+    ops.set<Op::bind_mw>(bindMw);
+    ops.set<Op::dealloc_mw>(deallocMw);
+  }
   verbs_set_ops(context, &ops);
 }
 
-// Returns 0 or a positive errno; caps are KIWARP_CAP_*.
-int connectToKernel(verbs_context* context, uint32_t* caps) {
+// Returns 0 or a positive errno.
+int connectToKernel(Context* context) {
   pabi::Request<ib_uverbs_get_context> request;
   pabi::Response<ib_uverbs_get_context_resp, kiwarp_alloc_ucontext_resp> response;
   int error =
@@ -89,24 +94,23 @@ int connectToKernel(verbs_context* context, uint32_t* caps) {
                  context->context.device->name, response.driver.abi_version, KIWARP_ABI_VERSION);
     return EPROTONOSUPPORT;
   }
-  *caps = response.driver.caps;
+  context->caps = response.driver.caps;
   return 0;
 }
 
 }  // namespace
 
 verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_data*/) {
-  auto* context = static_cast<verbs_context*>(_verbs_init_and_alloc_context(
-      device, command_fd, sizeof(verbs_context), nullptr, KIWARP_DRIVER_ID));
+  auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
+      device, command_fd, sizeof(Context), nullptr, KIWARP_DRIVER_ID));
   if (context == nullptr) return nullptr;
-  uint32_t caps = 0;
-  if (int error = connectToKernel(context, &caps); error != 0) {
+  if (int error = connectToKernel(context); error != 0) {
     verbs_uninit_context(context);
     std::free(context);
     errno = error;
     return nullptr;
   }
-  setOps(context, caps);
+  setOps(context);
   return context;
 }
 

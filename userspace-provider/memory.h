@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// Protection domains and memory regions: the kernel does all of the work.
+// Protection domains, memory regions and windows: the kernel does all of the work. To bind a
+// window is a work request: bindMw() is in qp.h.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,5 +18,7 @@ ibv_pd* allocPd(ibv_context* context);
 int deallocPd(ibv_pd* pd);
 ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
 int deregMr(pabi::Mr* mr);
+ibv_mw* allocMw(ibv_pd* pd, ibv_mw_type type);
+int deallocMw(ibv_mw* mw);
 
 }  // namespace kiwarp

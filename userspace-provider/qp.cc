@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "context.h"
 #include "cq.h"
 #include "pabi/functions.h"
 
@@ -76,7 +77,8 @@ int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_re
   ibv_qp* base = &qp->qp;
   qp->send.limits = {.max_send_sge = attr.cap.max_send_sge,
                      .max_inline = created.max_inline,
-                     .signal_all = attr.sq_sig_all != 0};
+                     .signal_all = attr.sq_sig_all != 0,
+                     .windows = (Context::of(base->context)->caps & KIWARP_CAP_MW) != 0};
   qp->receive.limits = {.max_receive_sge = attr.cap.max_recv_sge};
   if (attr.srq != nullptr) qp->receive.without_entries = EINVAL;
   qp->send.doorbell = Doorbell(base, Doorbell::Kind::kSend);
@@ -171,6 +173,20 @@ int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return QueuePair::of(qp)->receive.post(wr, bad_wr);
+}
+
+// Each binding of a window of type 1 has another key, so that peers of the one before find nothing.
+int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind) {
+  if (qp->pd != mw->pd) return EPERM;
+  ibv_send_wr wr = {};
+  wr.wr_id = mw_bind->wr_id;
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.send_flags = mw_bind->send_flags;
+  wr.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = mw_bind->bind_info};
+  ibv_send_wr* bad_wr = nullptr;
+  int error = postSend(qp, &wr, &bad_wr);
+  if (error == 0) mw->rkey = wr.bind_mw.rkey;
+  return error;
 }
 
 }  // namespace kiwarp

@@ -30,5 +30,6 @@ int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init
 int destroyQp(ibv_qp* qp);
 int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind);
 
 }  // namespace kiwarp

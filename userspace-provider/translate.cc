@@ -19,11 +19,35 @@ constexpr uint32_t kMaxReadSge = 1;
 constexpr unsigned int kKnownSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// The opcode and what depends on it. Returns 0 or EINVAL.
-int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
+// Requests that send nothing. Their list of SGEs isn't looked at.
+bool isLocal(const ibv_send_wr& wr) {
+  return wr.opcode == IBV_WR_BIND_MW || wr.opcode == IBV_WR_LOCAL_INV;
+}
+
+// Returns 0 or EINVAL. What only the kernel knows of window and region it checks when the request's
+// turn comes.
+int fillBind(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
+  const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+  if (wr.bind_mw.mw == nullptr) return EINVAL;
+  if (info.mr == nullptr && info.length != 0) return EINVAL;
+  sqe->opcode = KIWARP_OP_BIND_MW;
+  sqe->remote_addr = info.addr;
+  sqe->rkey = wr.bind_mw.rkey;
+  sqe->bind = {.length = info.length,
+               .access = info.mw_access_flags,
+               .lkey = info.mr != nullptr ? info.mr->lkey : 0};
+  return 0;
+}
+
+// The opcode and what depends on it. Returns 0, EINVAL or EOPNOTSUPP.
+int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
   sqe->remote_addr = 0;
   sqe->rkey = 0;
   sqe->inv_stag = 0;
+  sqe->rsvd[0] = 0;
+  sqe->rsvd[1] = 0;
+  if (isLocal(wr) && !limits.windows) return EOPNOTSUPP;
+  if (isLocal(wr) && (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
   switch (wr.opcode) {
     case IBV_WR_SEND:
       sqe->opcode = KIWARP_OP_SEND;
@@ -32,6 +56,12 @@ int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
       sqe->opcode = KIWARP_OP_SEND_INV;
       sqe->inv_stag = wr.invalidate_rkey;
       return 0;
+    case IBV_WR_LOCAL_INV:
+      sqe->opcode = KIWARP_OP_LOCAL_INV;
+      sqe->inv_stag = wr.invalidate_rkey;
+      return 0;
+    case IBV_WR_BIND_MW:
+      return fillBind(sqe, wr);
     case IBV_WR_RDMA_WRITE:
       sqe->opcode = KIWARP_OP_WRITE;
       break;
@@ -76,6 +106,8 @@ ibv_wc_opcode wcOpcode(uint8_t opcode) {
       return IBV_WC_RDMA_READ;
     case KIWARP_OP_LOCAL_INV:
       return IBV_WC_LOCAL_INV;
+    case KIWARP_OP_BIND_MW:
+      return IBV_WC_BIND_MW;
     default:
       return IBV_WC_SEND;
   }
@@ -84,13 +116,12 @@ ibv_wc_opcode wcOpcode(uint8_t opcode) {
 }  // namespace
 
 int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
-  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > limits.max_send_sge) return EINVAL;
+  const int num_sge = isLocal(wr) ? 0 : wr.num_sge;
+  if (num_sge < 0 || static_cast<uint32_t>(num_sge) > limits.max_send_sge) return EINVAL;
   if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
-  if (int error = fillOperation(sqe, wr); error != 0) return error;
+  if (int error = fillOperation(sqe, wr, limits); error != 0) return error;
 
   sqe->wr_id = wr.wr_id;
-  sqe->rsvd[0] = 0;
-  sqe->rsvd[1] = 0;
   sqe->flags = 0;
   if (limits.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0) {
     sqe->flags |= KIWARP_SQE_SIGNALED;
@@ -99,9 +130,9 @@ int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
   if ((wr.send_flags & IBV_SEND_FENCE) != 0) sqe->flags |= KIWARP_SQE_FENCE;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) return fillInline(sqe, wr, limits.max_inline);
 
-  sqe->num_sge = static_cast<uint16_t>(wr.num_sge);
+  sqe->num_sge = static_cast<uint16_t>(num_sge);
   sqe->inline_len = 0;
-  if (wr.num_sge > 0) std::memcpy(sqe + 1, wr.sg_list, wr.num_sge * sizeof(kiwarp_sge));
+  if (num_sge > 0) std::memcpy(sqe + 1, wr.sg_list, num_sge * sizeof(kiwarp_sge));
   return 0;
 }
 

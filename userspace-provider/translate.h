@@ -16,10 +16,11 @@ struct QueueLimits {
   uint32_t max_receive_sge = 0;
   uint32_t max_inline = 0;
   bool signal_all = false;
+  bool windows = false;  // the module has memory windows
 };
 
-// Fills an entry, which must have room for what limits allow. Returns 0 or EINVAL; the entry is
-// garbage then.
+// Fills an entry, which must have room for what limits allow. Returns 0; EINVAL, or EOPNOTSUPP for
+// what the module hasn't: the entry is garbage then.
 [[nodiscard]] int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits);
 [[nodiscard]] int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits);
 

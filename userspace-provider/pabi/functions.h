@@ -39,6 +39,10 @@ int ibv_cmd_reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int 
                    kiwarp::pabi::Mr* mr, kiwarp::pabi::Request<ib_uverbs_reg_mr>* request,
                    size_t request_size, ib_uverbs_reg_mr_resp* response, size_t response_size);
 int ibv_cmd_dereg_mr(kiwarp::pabi::Mr* mr);
+int ibv_cmd_alloc_mw(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw,
+                     kiwarp::pabi::Request<ib_uverbs_alloc_mw>* request, size_t request_size,
+                     ib_uverbs_alloc_mw_resp* response, size_t response_size);
+int ibv_cmd_dealloc_mw(ibv_mw* mw);
 
 int ibv_cmd_create_cq(ibv_context* context, int entries, ibv_comp_channel* channel,
                       int completion_vector, ibv_cq* cq,

@@ -13,8 +13,11 @@ namespace {
 
 constexpr uint32_t kMaxSge = 3;
 constexpr uint32_t kMaxInline = 16;
-constexpr QueueLimits kLimits = {
-    .max_send_sge = kMaxSge, .max_receive_sge = 2, .max_inline = kMaxInline, .signal_all = false};
+constexpr QueueLimits kLimits = {.max_send_sge = kMaxSge,
+                                 .max_receive_sge = 2,
+                                 .max_inline = kMaxInline,
+                                 .signal_all = false,
+                                 .windows = true};
 
 // An entry with garbage in it, so that a member that isn't set shows.
 struct Entry {
@@ -151,10 +154,86 @@ TEST(FillSqe, RefusesBadCountsFlagsAndOpcodes) {
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, IBV_SEND_IP_CSUM), kLimits), EINVAL);
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 1U << 31), kLimits), EINVAL);
   for (auto opcode : {IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_CMP_AND_SWP,
-                      IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_TSO,
-                      static_cast<ibv_wr_opcode>(15)}) {
+                      IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_TSO, static_cast<ibv_wr_opcode>(15)}) {
     EXPECT_EQ(fillSqe(&entry.sqe, SendWr(opcode, 0), kLimits), EINVAL) << opcode;
   }
+}
+
+TEST(FillSqe, LocalInvalidate) {
+  ibv_sge sge = {0x1000, 8, 5};
+  SendWr wr(IBV_WR_LOCAL_INV, IBV_SEND_SIGNALED | IBV_SEND_FENCE, &sge, 1);
+  wr.invalidate_rkey = 0xabcd;
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_LOCAL_INV);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SIGNALED | KIWARP_SQE_FENCE);
+  EXPECT_EQ(entry.sqe.inv_stag, 0xabcdU);
+  EXPECT_EQ(entry.sqe.num_sge, 0U) << "it has no memory of its own";
+  EXPECT_EQ(entry.sqe.rsvd[0], 0U);
+  EXPECT_EQ(entry.sqe.rsvd[1], 0U);
+}
+
+// A window, and what it is to be bound to.
+struct BindWr : SendWr {
+  BindWr() : SendWr(IBV_WR_BIND_MW, IBV_SEND_SIGNALED) {
+    mr.lkey = 0x4455;
+    bind_mw = {.mw = &mw,
+               .rkey = 0x112233,
+               .bind_info = {.mr = &mr,
+                             .addr = 0xfedcba9876543210,
+                             .length = 0x100000000,
+                             .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED}};
+  }
+
+  ibv_mw mw = {};
+  ibv_mr mr = {};
+};
+
+TEST(FillSqe, BindsAWindow) {
+  BindWr wr;
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_BIND_MW);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SIGNALED);
+  EXPECT_EQ(entry.sqe.num_sge, 0U);
+  EXPECT_EQ(entry.sqe.inline_len, 0U);
+  EXPECT_EQ(entry.sqe.remote_addr, 0xfedcba9876543210U);
+  EXPECT_EQ(entry.sqe.rkey, 0x112233U);
+  EXPECT_EQ(entry.sqe.inv_stag, 0U);
+  EXPECT_EQ(entry.sqe.bind.length, 0x100000000U);
+  EXPECT_EQ(entry.sqe.bind.access,
+            static_cast<uint32_t>(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED));
+  EXPECT_EQ(entry.sqe.bind.lkey, 0x4455U);
+}
+
+TEST(FillSqe, BindsAWindowToNothing) {
+  BindWr wr;
+  wr.bind_mw.bind_info = {};
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, wr, kLimits), 0);
+  EXPECT_EQ(entry.sqe.bind.length, 0U);
+  EXPECT_EQ(entry.sqe.bind.lkey, 0U);
+}
+
+TEST(FillSqe, RefusesABindThatNamesNothing) {
+  Entry entry;
+  BindWr no_window;
+  no_window.bind_mw.mw = nullptr;
+  EXPECT_EQ(fillSqe(&entry.sqe, no_window, kLimits), EINVAL);
+  BindWr no_region;
+  no_region.bind_mw.bind_info.mr = nullptr;
+  EXPECT_EQ(fillSqe(&entry.sqe, no_region, kLimits), EINVAL);
+  BindWr in_line;
+  in_line.send_flags |= IBV_SEND_INLINE;
+  EXPECT_EQ(fillSqe(&entry.sqe, in_line, kLimits), EINVAL);
+}
+
+TEST(FillSqe, WindowsNeedAModuleThatHasThem) {
+  QueueLimits limits = kLimits;
+  limits.windows = false;
+  Entry entry;
+  EXPECT_EQ(fillSqe(&entry.sqe, BindWr(), limits), EOPNOTSUPP);
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_LOCAL_INV, 0), limits), EOPNOTSUPP);
 }
 
 TEST(FillRqe, CopiesTheList) {
@@ -212,7 +291,8 @@ TEST(FillWc, MapsOpcodes) {
   for (auto [from, to] :
        {std::pair{KIWARP_OP_SEND, IBV_WC_SEND}, std::pair{KIWARP_OP_SEND_INV, IBV_WC_SEND},
         std::pair{KIWARP_OP_WRITE, IBV_WC_RDMA_WRITE}, std::pair{KIWARP_OP_READ, IBV_WC_RDMA_READ},
-        std::pair{KIWARP_OP_RECV, IBV_WC_RECV}}) {
+        std::pair{KIWARP_OP_RECV, IBV_WC_RECV}, std::pair{KIWARP_OP_LOCAL_INV, IBV_WC_LOCAL_INV},
+        std::pair{KIWARP_OP_BIND_MW, IBV_WC_BIND_MW}}) {
     kiwarp_cqe cqe = {};
     cqe.opcode = from;
     ibv_wc wc;
