@@ -96,6 +96,7 @@ class Env:
         mr("gone", AREA, full)
         mr("high", AREA, full, iova=HIGH_TO)
         mr("bystander", AREA, full)
+        mr("bindable", AREA, "local_write,mw_bind")
         self.subject.do("dereg", "gone")
 
     def area(self, name):

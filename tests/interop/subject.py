@@ -9,6 +9,7 @@ TERM_SENT, TERM_RECEIVED = 0x10000, 0x20000
 SUCCESS, LOC_LEN_ERR, LOC_PROT_ERR, WR_FLUSH_ERR, REM_ACCESS_ERR = 0, 1, 4, 5, 10
 BAD_RESP_ERR, REM_INV_REQ_ERR, REM_OP_ERR = 7, 9, 11
 WC_SEND, WC_WRITE, WC_READ, WC_RECV = 0, 1, 2, 128
+WC_BIND_MW, WC_LOCAL_INV = 5, 6
 WITH_INV = 8
 
 QP_FATAL, QP_REQ_ERR, QP_ACCESS_ERR = 1, 2, 3
@@ -116,6 +117,10 @@ class Subject:
 
     def touched(self):
         return set(self.do("touched").split())
+
+    def window(self, name, kind):
+        """A window of type 1 or 2, which is not bound: its STag."""
+        return int(self.do("mw", name, kind))
 
     # --- connections ---
 

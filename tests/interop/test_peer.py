@@ -12,6 +12,7 @@ import cases_rev0  # noqa: F401
 import cases_start  # noqa: F401
 import cases_teardown  # noqa: F401
 import cases_terminate  # noqa: F401
+import cases_windows  # noqa: F401
 from harness import CASES
 
 

@@ -52,6 +52,8 @@ int parseAccess(const std::string& text) {
       {"local_write", IBV_ACCESS_LOCAL_WRITE},
       {"remote_write", IBV_ACCESS_REMOTE_WRITE},
       {"remote_read", IBV_ACCESS_REMOTE_READ},
+      {"mw_bind", IBV_ACCESS_MW_BIND},
+      {"zero_based", IBV_ACCESS_ZERO_BASED},
   };
   int access = 0;
   for (const std::string& part : split(text, ',')) {

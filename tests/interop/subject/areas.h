@@ -16,7 +16,7 @@ class Area {
   Area(ibv_pd* pd, size_t size, int access);
   Area(ibv_pd* pd, size_t size, int access, uint64_t iova);
 
-  const ibv_mr* mr() const { return mr_.get(); }
+  ibv_mr* mr() const { return mr_.get(); }
   // The address by which work requests and the peer know the first byte.
   uint64_t address() const { return address_; }
   ibv_sge sge(uint64_t offset, uint32_t length) const;

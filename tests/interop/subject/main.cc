@@ -41,6 +41,7 @@ class Subject {
 
   std::string mr(Command& c);
   std::string dereg(Command& c);
+  std::string mw(Command& c);
   std::string fill(Command& c);
   std::string look(Command& c);
   std::string touched(Command& c);
@@ -61,6 +62,8 @@ class Subject {
   std::string send(Command& c);
   std::string write(Command& c) { return rdma(c, IBV_WR_RDMA_WRITE); }
   std::string read(Command& c) { return rdma(c, IBV_WR_RDMA_READ); }
+  std::string bind(Command& c);
+  std::string invalidate(Command& c);
   std::string completions(Command& c);
 
   std::string rdma(Command& c, ibv_wr_opcode opcode);
@@ -70,11 +73,14 @@ class Subject {
 
   Links links_;
   std::map<std::string, std::unique_ptr<Area>> areas_;
+  // They go before the regions that they are bound to.
+  std::map<std::string, vm::Mw> windows_;
 };
 
 const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"mr", &Subject::mr},
     {"dereg", &Subject::dereg},
+    {"mw", &Subject::mw},
     {"fill", &Subject::fill},
     {"look", &Subject::look},
     {"touched", &Subject::touched},
@@ -95,6 +101,8 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"send", &Subject::send},
     {"write", &Subject::write},
     {"read", &Subject::read},
+    {"bind", &Subject::bind},
+    {"invalidate", &Subject::invalidate},
     {"completions", &Subject::completions},
 };
 
@@ -132,6 +140,13 @@ std::string Subject::mr(Command& c) {
 std::string Subject::dereg(Command& c) {
   area(c.word()).deregister();
   return "";
+}
+
+// mw NAME TYPE: RKEY of a window that is not bound
+std::string Subject::mw(Command& c) {
+  auto& slot = windows_[c.word()];
+  slot = vm::allocMw(links_.pd(), static_cast<ibv_mw_type>(c.number()));
+  return std::to_string(slot->rkey);
 }
 
 // fill NAME OFFSET HEX, or fill NAME: all of it background again.
@@ -321,6 +336,35 @@ std::string Subject::rdma(Command& c, ibv_wr_opcode opcode) {
   wr.opcode = opcode;
   wr.wr.rdma.rkey = static_cast<uint32_t>(c.number());
   wr.wr.rdma.remote_addr = c.number();
+  return post(c, wr, link);
+}
+
+// bind LINK ID WINDOW RKEY AREA OFFSET LENGTH ACCESS: RKEY is the window's from then on
+std::string Subject::bind(Command& c) {
+  const std::string link = c.word();
+  ibv_send_wr wr{};
+  wr.wr_id = c.number();
+  wr.opcode = IBV_WR_BIND_MW;
+  const auto window = windows_.find(c.word());
+  if (window == windows_.end()) fail("no such window");
+  wr.bind_mw.mw = window->second.get();
+  wr.bind_mw.rkey = static_cast<uint32_t>(c.number());
+  const Area& target = area(c.word());
+  ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+  info.mr = target.mr();
+  info.addr = target.address() + c.number();
+  info.length = c.number();
+  info.mw_access_flags = static_cast<unsigned>(parseAccess(c.word()));
+  return post(c, wr, link);
+}
+
+// invalidate LINK ID STAG: by the consumer
+std::string Subject::invalidate(Command& c) {
+  const std::string link = c.word();
+  ibv_send_wr wr{};
+  wr.wr_id = c.number();
+  wr.opcode = IBV_WR_LOCAL_INV;
+  wr.invalidate_rkey = static_cast<uint32_t>(c.number());
   return post(c, wr, link);
 }
 

@@ -93,6 +93,7 @@ void inlineRead(Env& env) {
 void unsupportedOpcode(Env& env) {
   Buffer buffer(env.pd(), kSize, kFull);
   refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_BIND_MW), EINVAL);
+  refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_TSO), EINVAL);
 }
 
 void undefinedOpcode(Env& env) {

@@ -82,6 +82,20 @@ Work& Work::invalidate(uint32_t rkey) {
   return *this;
 }
 
+Work Work::bind(uint64_t id, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info) {
+  Work work(id, {});
+  work.wr_.opcode = IBV_WR_BIND_MW;
+  work.wr_.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = info};
+  return work;
+}
+
+Work Work::localInvalidate(uint64_t id, uint32_t rkey) {
+  Work work(id, {});
+  work.wr_.opcode = IBV_WR_LOCAL_INV;
+  work.wr_.invalidate_rkey = rkey;
+  return work;
+}
+
 ibv_send_wr* Work::wr() {
   wr_.sg_list = sges_.data();
   wr_.num_sge = static_cast<int>(sges_.size());
@@ -135,6 +149,10 @@ Buffer::Buffer(ibv_pd* pd, size_t size, int access) : memory_(size + 2 * kMargin
 
 ibv_sge Buffer::sge(int64_t offset, uint32_t length) const {
   return {address() + static_cast<uint64_t>(offset), length, mr_ ? mr_->lkey : 0};
+}
+
+void Buffer::erase(size_t offset, size_t length) const {
+  std::memset(data() + offset, kBackground, length);
 }
 
 void Buffer::expectUntouched(const std::string& what) const {

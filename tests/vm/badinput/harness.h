@@ -30,6 +30,9 @@ class Work {
   Work& flags(unsigned more);
   Work& opcode(ibv_wr_opcode opcode);
   Work& invalidate(uint32_t rkey);
+  // rkey: the window's from now on.
+  static Work bind(uint64_t id, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info);
+  static Work localInvalidate(uint64_t id, uint32_t rkey);
 
   uint64_t id() const { return wr_.wr_id; }
   ibv_send_wr* wr();
@@ -63,6 +66,10 @@ class Buffer {
   ibv_mr* mr() const { return mr_.get(); }
   ibv_sge sge(int64_t offset, uint32_t length) const;
   void deregister() { mr_.reset(); }
+  // For a case that deregisters it itself.
+  ibv_mr* release() { return mr_.release(); }
+  // These bytes are background again.
+  void erase(size_t offset, size_t length) const;
   // Fails the case when any byte, of the MR or of the margins, is not the background.
   void expectUntouched(const std::string& what) const;
 
@@ -159,6 +166,9 @@ void addQueueCases(std::vector<Case>* cases);
 void addCreateCases(std::vector<Case>* cases);
 void addEmptyCases(std::vector<Case>* cases);
 void addSrqCases(std::vector<Case>* cases);
+void addWindowCases(std::vector<Case>* cases);
+// Another process's part in one of them.
+void beTenant(const std::string& address, uint16_t port);
 void addConnectCases(std::vector<Case>* cases);
 
 }  // namespace kiwarp::vm

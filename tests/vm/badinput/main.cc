@@ -24,6 +24,7 @@ const char kUsage[] =
     "  --port N            port to listen on (18600); the next 50 are used too\n"
     "  --case NAME         run only this one; --list lists them\n"
     "  --skip LIST         names not to run, where the peer or device is known to crash on them\n"
+    "  --tenant            be the other process of a case\n"
     "  --startup-timeout S bound within which the device gives a silent peer up (60)\n"
     "GoogleTest runs the cases: --gtest_repeat=N and such are understood, too.\n"
     "Prints TAP. Exit: 0 all passed, 1 not, 2 usage, 3 stuck in a call.\n";
@@ -45,6 +46,7 @@ std::vector<Case> allCases() {
   kiwarp::vm::addSrqCases(&cases);
   kiwarp::vm::addLocalCases(&cases);
   kiwarp::vm::addRemoteCases(&cases);
+  kiwarp::vm::addWindowCases(&cases);
   kiwarp::vm::addConnectCases(&cases);
   return cases;
 }
@@ -70,7 +72,7 @@ void runCase(const Case& test, Env& env) {
 int main(int argc, char** argv) {
   std::string address, only, skip;
   uint64_t port = 18600, startup = 60;
-  bool list = false;
+  bool list = false, tenant = false;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     kiwarp::vm::initCases(&argc, argv);
@@ -81,6 +83,7 @@ int main(int argc, char** argv) {
     options.text("--skip", &skip);
     options.number("--startup-timeout", &startup);
     options.flag("--list", &list);
+    options.flag("--tenant", &tenant);
     options.parse(argc, argv);
     std::vector<Case> cases = allCases();
     if (list) {
@@ -97,6 +100,10 @@ int main(int argc, char** argv) {
     if (address.empty()) options.misuse("--addr is needed");
     std::signal(SIGALRM, onAlarm);
     alarm(kCaseAlarm);
+    if (tenant) {
+      kiwarp::vm::beTenant(address, static_cast<uint16_t>(port));
+      return 0;
+    }
     Env env(address, static_cast<uint16_t>(port), startup);
     for (const Case& test : cases) {
       kiwarp::vm::addCase(test.name, [&test, &env] { runCase(test, env); });

@@ -28,6 +28,12 @@ Mr regMrIova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access
   return mr;
 }
 
+Mw allocMw(ibv_pd* pd, ibv_mw_type type) {
+  Mw mw(ibv_alloc_mw(pd, type));
+  if (!mw) fail("ibv_alloc_mw of type %d: %s", type, errnoName(errno).c_str());
+  return mw;
+}
+
 Cq createCq(ibv_context* context, int entries, ibv_comp_channel* channel) {
   Cq cq(ibv_create_cq(context, entries, nullptr, channel, 0));
   if (!cq) fail("ibv_create_cq of %d entries: %s", entries, errnoName(errno).c_str());

@@ -23,11 +23,18 @@ using CompChannel =
 using Srq = std::unique_ptr<ibv_srq, VerbsDeleter<ibv_srq, ibv_destroy_srq>>;
 using RawQp = std::unique_ptr<ibv_qp, VerbsDeleter<ibv_qp, ibv_destroy_qp>>;
 
+// ibv_dealloc_mw() is an inline function of the header's: no argument for a template.
+struct MwDeleter {
+  void operator()(ibv_mw* mw) const noexcept { ibv_dealloc_mw(mw); }
+};
+using Mw = std::unique_ptr<ibv_mw, MwDeleter>;
+
 // Each throws Failure with the errno when the device refuses.
 Pd allocPd(ibv_context* context);
 Mr regMr(ibv_pd* pd, void* address, size_t length, int access);
 // The MR answers to addresses that start at iova instead of at the buffer's address.
 Mr regMrIova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
+Mw allocMw(ibv_pd* pd, ibv_mw_type type);
 Cq createCq(ibv_context* context, int entries, ibv_comp_channel* channel = nullptr);
 CompChannel createChannel(ibv_context* context);
 Srq createSrq(ibv_pd* pd, uint32_t max_wr, uint32_t max_sge);
