@@ -217,4 +217,32 @@ static inline struct ib_mr *kw_reg_user_mr_op(struct ib_pd *ibpd, u64 start,
 }
 #endif
 
+#include <linux/hrtimer.h>
+
+/* 6.13 sets a timer up in one call. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*fn)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = fn;
+}
+#endif
+
+/* Since 7.2, at the latest, only user space can resize a completion queue. */
+int kw_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+static inline int kw_resize_cq_op(struct ib_cq *ibcq, int cqe,
+				  struct ib_udata *udata)
+{
+	return kw_resize_cq(ibcq, cqe, udata);
+}
+
+#define KW_OPS_RESIZE_CQ	.resize_cq = kw_resize_cq_op,
+#else
+#define KW_OPS_RESIZE_CQ	.resize_user_cq = kw_resize_cq,
+#endif
+
 #endif /* KW_COMPAT_H */

@@ -53,8 +53,11 @@ void setOps(Context* context) {
   ops.set<Op::alloc_pd>(allocPd);
   ops.set<Op::dealloc_pd>(deallocPd);
   ops.set<Op::reg_mr>(regMr);
+  ops.set<Op::rereg_mr>(reregMr);
   ops.set<Op::dereg_mr>(deregMr);
   ops.set<Op::create_cq>(createCq);
+  ops.set<Op::resize_cq>(resizeCq);
+  ops.set<Op::modify_cq>(modifyCq);
   ops.set<Op::destroy_cq>(destroyCq);
   ops.set<Op::poll_cq>(pollCq);
   ops.set<Op::req_notify_cq>(reqNotifyCq);

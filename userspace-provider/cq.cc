@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "cq.h"
 
+#include <unistd.h>
+
+#include <bit>
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "pabi/functions.h"
 #include "translate.h"
@@ -12,6 +16,14 @@ namespace kiwarp {
 namespace {
 
 using CreateCqResponse = pabi::Response<ib_uverbs_create_cq_resp, kiwarp_create_cq_resp>;
+using ResizeCqResponse = pabi::Response<ib_uverbs_resize_cq_resp, kiwarp_create_cq_resp>;
+
+// What the kernel will want to be mapped.
+uint64_t ringBytes(uint32_t entries) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t bytes = KIWARP_RING_ENTRIES_OFF + uint64_t{entries} * sizeof(kiwarp_cqe);
+  return (bytes + page - 1) / page * page;
+}
 
 // Returns 0 or a positive errno.
 int mapRing(CompletionQueue* cq, int fd, const kiwarp_create_cq_resp& created) {
@@ -45,6 +57,37 @@ ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
   }
   base->cqe = static_cast<int>(response.driver.entries);
   return &cq.release()->cq;
+}
+
+// The lock is held over the system call, so that no thread arms a ring that is no longer used. What
+// may fail in this process is done before the kernel has the new ring.
+int resizeCq(ibv_cq* cq, int entries) {
+  if (entries < 1 || entries > KIWARP_MAX_CQE) return EINVAL;
+  CompletionQueue* queue = CompletionQueue::of(cq);
+  Mapping mapping;
+  if (int error = mapping.reserve(ringBytes(std::bit_ceil(static_cast<uint32_t>(entries))));
+      error != 0) {
+    return error;
+  }
+  return queue->ring.resize([&](RingPlace* place) {
+    pabi::Request<ib_uverbs_resize_cq> request;
+    ResizeCqResponse response;
+    int error = ibv_cmd_resize_cq(cq, entries, &request, sizeof(request), response.core(),
+                                  sizeof(response));
+    if (error != 0) return error;
+    const kiwarp_create_cq_resp& resized = response.driver;
+    error = mapping.map(cq->context->cmd_fd, resized.ring_key, resized.ring_size);
+    if (error != 0) return error;
+    *place = {mapping.base(), mapping.size(), resized.entries};
+    std::swap(queue->mapping, mapping);
+    cq->cqe = static_cast<int>(resized.entries);
+    return 0;
+  });
+}
+
+int modifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  pabi::ExRequest<ib_uverbs_ex_modify_cq> request;
+  return ibv_cmd_modify_cq(cq, attr, &request, sizeof(request));
 }
 
 int destroyCq(ibv_cq* cq) {

@@ -26,6 +26,8 @@ struct CompletionQueue : pabi::Cq {
 // pollCq(), which returns how many completions it stored or -1.
 ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
                  int completion_vector);
+int resizeCq(ibv_cq* cq, int entries);
+int modifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 int destroyCq(ibv_cq* cq);
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc);
 int reqNotifyCq(ibv_cq* cq, int solicited_only);

@@ -25,11 +25,25 @@ class Mapping {
     return *this;
   }
 
+  // Sets address space aside, for a map() of the same size that should not fail any more. Returns 0
+  // or a positive errno.
+  [[nodiscard]] int reserve(uint64_t size) {
+    void* base =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return errno;
+    reset();
+    base_ = base;
+    size_ = size;
+    return 0;
+  }
+
   // Returns 0 or a positive errno.
   [[nodiscard]] int map(int fd, uint64_t key, uint64_t size) {
-    void* base =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(key));
+    const bool reserved = base_ != nullptr && size == size_;
+    void* base = mmap(reserved ? base_ : nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | (reserved ? MAP_FIXED : 0), fd, static_cast<off_t>(key));
     if (base == MAP_FAILED) return errno;
+    if (reserved) return 0;
     reset();
     base_ = base;
     size_ = size;

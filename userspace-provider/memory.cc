@@ -49,6 +49,14 @@ ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int acces
   return &mr.release()->mr;
 }
 
+int reregMr(pabi::Mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  pabi::Request<ib_uverbs_rereg_mr> request;
+  pabi::PlainResponse<ib_uverbs_rereg_mr_resp> response;
+  return ibv_cmd_rereg_mr(mr, static_cast<uint32_t>(flags), address, length,
+                          reinterpret_cast<uintptr_t>(address), access, pd, &request,
+                          sizeof(request), response.core(), sizeof(ib_uverbs_rereg_mr_resp));
+}
+
 int deregMr(pabi::Mr* mr) {
   if (int error = ibv_cmd_dereg_mr(mr); error != 0) return error;
   delete mr;

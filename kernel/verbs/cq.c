@@ -13,6 +13,7 @@
 
 #include "compat.h"
 #include "trace.h"
+#include "verbs/cq.h"
 #include "verbs/ops.h"
 #include "verbs/qp.h"
 
@@ -28,16 +29,6 @@ struct kw_kernel_cqe {
 	struct kiwarp_cqe cqe;
 	struct ib_qp *ibqp;
 };
-
-static struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
-{
-	return cq->ring.mem;
-}
-
-static bool kw_cq_user(const struct kw_cq *cq)
-{
-	return cq->queue_mem.mmap;
-}
 
 static void kw_cq_overflow_work(struct work_struct *work)
 {
@@ -57,7 +48,7 @@ static bool kw_cq_full(struct kw_cq *cq)
 {
 	if (cq->producer - cq->consumer <= cq->ring.mask)
 		return false;
-	if (!kw_cq_user(cq))
+	if (!cq->user)
 		return true;
 	/*
 	 * The index read last time is used up. One that cannot be right harms
@@ -96,7 +87,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 	trace_kw_completion(cq, cqe);
 	slot = kw_ring_at(&cq->ring, cq->producer);
 	memcpy(&slot->cqe, cqe, sizeof(*cqe));
-	if (!kw_cq_user(cq))
+	if (!cq->user)
 		slot->ibqp = ibqp;
 	cq->producer++;
 	/* Publishes the entry before the index. */
@@ -109,6 +100,19 @@ static bool kw_arm_fits(u32 armed, bool solicited)
 {
 	return armed & KIWARP_CQ_ARM_ANY ||
 	       (solicited && armed & KIWARP_CQ_ARM_SOLICITED);
+}
+
+/* Resizing frees a ring after a grace period. */
+static bool kw_cq_armed(struct kw_cq *cq, bool solicited)
+{
+	bool fits;
+
+	if (!cq->user)
+		return kw_arm_fits(READ_ONCE(cq->armed), solicited);
+	rcu_read_lock();
+	fits = kw_arm_fits(READ_ONCE(kw_cq_ctrl(cq)->armed), solicited);
+	rcu_read_unlock();
+	return fits;
 }
 
 /*
@@ -158,15 +162,14 @@ static void kw_cq_hold(struct kw_cq *cq, bool solicited)
  */
 static void kw_cq_raise(struct kw_cq *cq, bool solicited)
 {
-	u32 *word = &kw_cq_ctrl(cq)->armed;
 	unsigned long flags;
 
-	if (!cq->unread || !kw_arm_fits(READ_ONCE(*word), solicited))
+	if (!cq->unread || !kw_cq_armed(cq, solicited))
 		return;
 	spin_lock_irqsave(&cq->event_lock, flags);
 	if (!list_empty(cq->unread))
 		kw_cq_hold(cq, solicited);
-	else if (kw_cq_disarm(word, solicited))
+	else if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, solicited))
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 	spin_unlock_irqrestore(&cq->event_lock, flags);
 }
@@ -198,7 +201,107 @@ static void kw_cq_held_work(struct work_struct *work)
  */
 static bool kw_cq_defers(const struct kw_cq *cq)
 {
-	return !kw_cq_user(cq) && !cq->ib.wc;
+	return !cq->user && !cq->ib.wc;
+}
+
+static void kw_cq_event(struct kw_cq *cq, bool solicited)
+{
+	if (cq->user) {
+		kw_cq_raise(cq, solicited);
+		return;
+	}
+	if (!kw_cq_disarm(&cq->armed, solicited) || !cq->ib.comp_handler)
+		return;
+	if (kw_cq_defers(cq))
+		queue_work(system_bh_wq, &cq->notify_work);
+	else
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+/* With event_lock. What came while nobody waited does not count. */
+static void kw_cq_mod_restart(struct kw_cq *cq)
+{
+	cq->mod_from = READ_ONCE(cq->producer);
+	cq->mod_solicited = false;
+	/* One that runs by now finds nothing to do. */
+	hrtimer_try_to_cancel(&cq->mod_timer);
+}
+
+/*
+ * Is it too early for an event? The first entry that one waits for starts the
+ * period.
+ */
+static bool kw_cq_too_early(struct kw_cq *cq, bool *solicited)
+{
+	unsigned long flags;
+	bool early = true;
+
+	spin_lock_irqsave(&cq->event_lock, flags);
+	cq->mod_solicited |= *solicited;
+	*solicited = cq->mod_solicited;
+	if (!kw_cq_armed(cq, *solicited)) {
+		kw_cq_mod_restart(cq);
+	} else if (cq->mod_count &&
+		   READ_ONCE(cq->producer) - cq->mod_from >= cq->mod_count) {
+		kw_cq_mod_restart(cq);
+		early = false;
+	} else if (cq->mod_period && !hrtimer_is_queued(&cq->mod_timer)) {
+		hrtimer_start(&cq->mod_timer,
+			      ns_to_ktime(cq->mod_period * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
+	}
+	spin_unlock_irqrestore(&cq->event_lock, flags);
+	return early;
+}
+
+struct kw_cq_moderation {
+	u16 count;
+	u16 period;
+};
+
+/* Raise what is held back, and set other values, if there are any. */
+static void kw_cq_mod_flush(struct kw_cq *cq,
+			    const struct kw_cq_moderation *mod)
+{
+	unsigned long flags;
+	bool solicited, pending;
+
+	spin_lock_irqsave(&cq->event_lock, flags);
+	solicited = cq->mod_solicited;
+	pending = cq->moderated && READ_ONCE(cq->producer) != cq->mod_from;
+	kw_cq_mod_restart(cq);
+	if (mod) {
+		cq->mod_count = mod->count;
+		cq->mod_period = mod->period;
+		WRITE_ONCE(cq->moderated, mod->count > 1 || mod->period);
+	}
+	spin_unlock_irqrestore(&cq->event_lock, flags);
+	if (pending)
+		kw_cq_event(cq, solicited);
+}
+
+static enum hrtimer_restart kw_cq_mod_timer(struct hrtimer *timer)
+{
+	kw_cq_mod_flush(container_of(timer, struct kw_cq, mod_timer), NULL);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * kw_modify_cq() - set how many entries an event waits for, and how long
+ * @ibcq: completion queue
+ * @count: entries; 0: any number of them
+ * @period: microseconds from the first of them on; 0: no bound. Both 0: each
+ *	entry raises an event
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int kw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	const struct kw_cq_moderation mod = { count, period };
+
+	kw_cq_mod_flush(to_kw_cq(ibcq), &mod);
+	return 0;
 }
 
 /**
@@ -215,16 +318,10 @@ void kw_cq_notify(struct kw_cq *cq, bool solicited)
 {
 	/* Entries before armed is read; the consumer does the reverse. */
 	smp_mb();
-	if (kw_cq_user(cq)) {
-		kw_cq_raise(cq, solicited);
+	if (unlikely(READ_ONCE(cq->moderated)) &&
+	    kw_cq_too_early(cq, &solicited))
 		return;
-	}
-	if (!kw_cq_disarm(&cq->armed, solicited) || !cq->ib.comp_handler)
-		return;
-	if (kw_cq_defers(cq))
-		queue_work(system_bh_wq, &cq->notify_work);
-	else
-		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	kw_cq_event(cq, solicited);
 }
 
 static const u8 kw_wc_opcode[] = {
@@ -272,7 +369,7 @@ void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp)
 {
 	u32 i;
 
-	if (kw_cq_user(cq))
+	if (cq->user)
 		return;
 	spin_lock_irq(&cq->lock);
 	for (i = cq->consumer; i != cq->producer; i++) {
@@ -301,7 +398,7 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	unsigned long flags;
 	int n = 0;
 
-	if (kw_cq_user(cq))
+	if (cq->user)
 		return -EOPNOTSUPP;
 	kw_batch_end(cq);
 	if (kw_cq_empty(cq))
@@ -332,29 +429,44 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct kw_cq *cq = to_kw_cq(ibcq);
-	u32 *word = kw_cq_user(cq) ? &kw_cq_ctrl(cq)->armed : &cq->armed;
 	u32 bit = KIWARP_CQ_ARM_ANY;
+	u32 *word;
 
 	kw_batch_end(cq);
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		bit = KIWARP_CQ_ARM_SOLICITED;
+	/* As in kw_cq_armed(). */
+	rcu_read_lock();
+	word = cq->user ? &kw_cq_ctrl(cq)->armed : &cq->armed;
 	if (!(READ_ONCE(*word) & bit))
 		atomic_or(bit, (atomic_t *)word);
+	rcu_read_unlock();
 
-	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || kw_cq_user(cq))
+	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || cq->user)
 		return 0;
 	/* Arm before reading the entries: see kw_cq_notify(). */
 	smp_mb();
 	return !kw_cq_empty(cq);
 }
 
-static int kw_cq_respond(struct kw_cq *cq, u32 entries, struct ib_udata *udata)
+/**
+ * kw_cq_respond() - tell user space where a ring is
+ * @cq: completion queue
+ * @mem: memory of the ring
+ * @entries: its entries
+ * @udata: of create_cq or resize_cq
+ *
+ * Context: process.
+ * Return: 0; -EINVAL if there is no room for the response, -EFAULT.
+ */
+int kw_cq_respond(const struct kw_cq *cq, const struct kw_queue_mem *mem,
+		  u32 entries, struct ib_udata *udata)
 {
 	struct kiwarp_create_cq_resp resp = {
 		.cq_id = cq->id,
 		.entries = entries,
-		.ring_key = kw_queue_mem_key(&cq->queue_mem),
-		.ring_size = cq->queue_mem.size,
+		.ring_key = kw_queue_mem_key(mem),
+		.ring_size = mem->size,
 	};
 
 	if (udata->outlen < sizeof(resp))
@@ -416,6 +528,10 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
 	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
 	INIT_DELAYED_WORK(&cq->held_work, kw_cq_held_work);
+	hrtimer_setup(&cq->mod_timer, kw_cq_mod_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
+	mutex_init(&cq->resize_lock);
+	cq->user = uctx;
 	init_llist_head(&cq->batch);
 	INIT_DELAYED_WORK(&cq->batch_work, kw_batch_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
@@ -426,7 +542,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		goto uncount;
 	cq->ring = kw_ring_in(&cq->queue_mem, 0, entries, stride);
 	if (uctx) {
-		ret = kw_cq_respond(cq, entries, udata);
+		ret = kw_cq_respond(cq, &cq->queue_mem, entries, udata);
 		if (ret)
 			goto free;
 	}
@@ -457,9 +573,9 @@ bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info)
 		*info = (struct kw_cq_info){
 			.entries = kw_ring_entries(&cq->ring),
 			.producer = cq->producer,
-			.consumer = kw_cq_user(cq) ? READ_ONCE(ctrl->consumer) :
+			.consumer = cq->user ? READ_ONCE(ctrl->consumer) :
 						     cq->consumer,
-			.armed = kw_cq_user(cq) ? READ_ONCE(ctrl->armed) :
+			.armed = cq->user ? READ_ONCE(ctrl->armed) :
 						  READ_ONCE(cq->armed),
 			.overflow = cq->overflow,
 		};
@@ -482,6 +598,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct kw_cq *cq = to_kw_cq(ibcq);
 
+	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
 	cancel_delayed_work_sync(&cq->held_work);

@@ -61,6 +61,8 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
 	attr->max_pkeys = 1;
 	attr->atomic_cap = IB_ATOMIC_NONE;
+	attr->cq_caps.max_cq_moderation_count = U16_MAX;
+	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	return 0;
 }
 
@@ -98,7 +100,7 @@ static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
-		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW,
+		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ,
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};
@@ -194,6 +196,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.map_mr_sg = kw_map_mr_sg,
 	.mmap = kw_mmap,
 	.mmap_free = kw_mmap_free,
+	.modify_cq = kw_modify_cq,
 	.modify_qp = kw_modify_qp,
 	.modify_srq = kw_modify_srq,
 	.poll_cq = kw_poll_cq,
@@ -208,7 +211,9 @@ static const struct ib_device_ops kw_device_ops = {
 	.query_srq = kw_query_srq,
 	.reg_user_mr = kw_reg_user_mr_op,
 	.req_notify_cq = kw_req_notify_cq,
+	.rereg_user_mr = kw_rereg_user_mr,
 	KW_OPS_PORT_EVENT
+	KW_OPS_RESIZE_CQ
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, kw_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_mw, kw_mw, ib),

@@ -63,6 +63,7 @@ static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
 		atomic_dec(&dev->nr_mr);
 		return NULL;
 	}
+	mr->ib.device = ibpd->device;
 	mr->mem.access = access;
 	mr->mem.pd = ibpd;
 	return mr;
@@ -182,6 +183,26 @@ static int kw_umem_extents(struct ib_umem *umem, struct kw_mem *mem)
 	return 0;
 }
 
+/* Pin and describe a process's memory. If it fails, @mr has to be freed. */
+static int kw_mr_pin(struct kw_mr *mr, u64 start, u64 len, int access)
+{
+	mr->umem = ib_umem_get_va(mr->ib.device, start, len, access);
+	if (IS_ERR(mr->umem)) {
+		int ret = PTR_ERR(mr->umem);
+
+		mr->umem = NULL;
+		return ret;
+	}
+	mr->mem.len = len;
+	return kw_umem_extents(mr->umem, &mr->mem);
+}
+
+/* Of work requests and the peer; with IB_ZERO_BASED the first byte's is 0. */
+static bool kw_mr_range_good(u64 start, u64 len, u64 base)
+{
+	return len && start + len >= start && base + (len - 1) >= base;
+}
+
 /**
  * kw_reg_user_mr() - pin and register a process's memory
  * @ibpd: protection domain
@@ -206,29 +227,153 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 		return ERR_PTR(-EOPNOTSUPP);
 	if (access & IB_ZERO_BASED)
 		iova = 0;
-	if (!len || start + len < start || iova + (len - 1) < iova)
+	if (!kw_mr_range_good(start, len, iova))
 		return ERR_PTR(-EINVAL);
 
 	mr = kw_mr_new(ibpd, access);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->umem = ib_umem_get_va(ibpd->device, start, len, access);
-	if (IS_ERR(mr->umem)) {
-		ret = PTR_ERR(mr->umem);
-		mr->umem = NULL;
-		goto free;
+	ret = kw_mr_pin(mr, start, len, access);
+	if (ret) {
+		kw_mr_free(dev, mr);
+		return ERR_PTR(ret);
 	}
-	ret = kw_umem_extents(mr->umem, &mr->mem);
-	if (ret)
-		goto free;
-
 	mr->mem.base = iova;
-	mr->mem.len = len;
 	mr->mem.valid = true;
 	return kw_mr_publish(dev, mr);
-free:
-	kw_mr_free(dev, mr);
-	return ERR_PTR(ret);
+}
+
+/*
+ * Memory that was pinned only to be read has to be pinned once more to be
+ * written. That is done by address: only in the process that it is of.
+ */
+static int kw_rereg_pin_again(struct kw_mr *mr, const struct kw_mr *old)
+{
+	struct ib_umem *umem = old->umem;
+
+	if (umem->owning_mm != current->mm)
+		return -EPERM;
+	return kw_mr_pin(mr, umem->address, umem->length, mr->mem.access);
+}
+
+static bool kw_rereg_shares(const struct kw_mr *old, int flags, u32 access)
+{
+	return !(flags & IB_MR_REREG_TRANS) &&
+	       (old->umem->writable || !ib_access_writable(access));
+}
+
+/* Describe the memory of @mr, which takes the place of @old. */
+static int kw_rereg_prepare(struct kw_mr *mr, const struct kw_mr *old,
+			    int flags, u64 start, u64 len, u64 iova)
+{
+	const u32 access = mr->mem.access;
+	u64 base;
+
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		iova = old->ib.iova;
+		start = 0;
+		len = old->mem.len;
+	}
+	base = access & IB_ZERO_BASED ? 0 : iova;
+	if (!kw_mr_range_good(start, len, base))
+		return -EINVAL;
+	mr->ib.iova = iova;
+	mr->ib.length = len;
+	mr->mem.base = base;
+	mr->mem.len = len;
+	if (flags & IB_MR_REREG_TRANS)
+		return kw_mr_pin(mr, start, len, access);
+	if (!kw_rereg_shares(old, flags, access))
+		return kw_rereg_pin_again(mr, old);
+	mr->mem.nr_ext = old->mem.nr_ext;
+	mr->mem.ext = old->mem.ext;
+	return 0;
+}
+
+/*
+ * Put @mr in the place of @old. A look-up finds either, and a pass that has
+ * found @old may use it until it ends. When this returns none does. The memory
+ * of a window is its region's, which therefore has to stay.
+ */
+static int kw_mr_replace(struct kw_device *dev, struct kw_mr *old,
+			 struct kw_mr *mr)
+{
+	struct kw_pd *pd = to_kw_pd(old->ib.pd);
+	u32 windows;
+
+	mr->mem.stag = old->mem.stag;
+	mr->ib.lkey = mr->mem.stag;
+	mr->ib.rkey = mr->mem.stag;
+	mr->mem.valid = true;
+	spin_lock_bh(&pd->window_lock);
+	windows = old->windows;
+	if (!windows) {
+		/* The entry is there: this allocates nothing. */
+		xa_store(&dev->mems, kw_stag_index(mr->mem.stag), &mr->mem,
+			 GFP_ATOMIC);
+		/* Streams that remember @old look it up again. */
+		WRITE_ONCE(old->mem.valid, false);
+	}
+	spin_unlock_bh(&pd->window_lock);
+	if (windows)
+		return -EBUSY;
+	synchronize_srcu_expedited(&pd->domain->srcu);
+	return 0;
+}
+
+/**
+ * kw_rereg_user_mr() - change a region of a process
+ * @ibmr: the region
+ * @flags: IB_MR_REREG_*: what to change
+ * @start: address in the process
+ * @len: bytes
+ * @iova: as for kw_reg_user_mr()
+ * @access: IB_ACCESS_*
+ * @ibpd: protection domain; that of @ibmr unless it is to be changed
+ * @udata: unused
+ *
+ * The region keeps its STag. Another object takes the place of the old one,
+ * with all changes at once: a segment of the peer's is checked against the old
+ * values or the new. What fails changes nothing.
+ *
+ * Context: process; with IB_MR_REREG_TRANS the memory is current's.
+ * Return: the object, and the RDMA core destroys @ibmr; or as kw_reg_user_mr(),
+ * or -EPERM if a process wants to write to memory that another has registered
+ * to be read; or -EBUSY if a memory window is bound to the region.
+ */
+struct ib_mr *kw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
+			       u64 len, u64 iova, int access, struct ib_pd *ibpd,
+			       struct ib_udata *udata)
+{
+	struct kw_device *dev = to_kw_dev(ibmr->device);
+	struct kw_mr *old = to_kw_mr(ibmr);
+	struct kw_mr *mr;
+	int ret;
+
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = old->mem.access;
+	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = kw_mr_new(ibpd, access);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = kw_rereg_prepare(mr, old, flags, start, len, iova);
+	if (!ret)
+		ret = kw_mr_replace(dev, old, mr);
+	if (ret) {
+		if (mr->mem.ext == old->mem.ext)
+			mr->mem.ext = NULL;
+		kw_mr_free(dev, mr);
+		return ERR_PTR(ret);
+	}
+	old->replaced = true;
+	if (kw_rereg_shares(old, flags, access)) {
+		mr->umem = old->umem;
+		old->umem = NULL;
+		old->mem.ext = NULL;
+	}
+	trace_kw_mr_registered(&dev->ib, &mr->mem);
+	return &mr->ib;
 }
 
 /**
@@ -248,6 +393,11 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct kw_mr *mr = to_kw_mr(ibmr);
 	u32 windows;
 
+	/* One that was replaced has left the table already. */
+	if (mr->replaced) {
+		kw_mr_free(dev, mr);
+		return 0;
+	}
 	spin_lock_bh(&pd->window_lock);
 	windows = mr->windows;
 	/* From here on none can be bound to it. */
@@ -256,6 +406,7 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	spin_unlock_bh(&pd->window_lock);
 	if (windows)
 		return -EBUSY;
+
 	trace_kw_mr_deregistered(ibmr->device, mr->mem.stag);
 	if (pd->local == &mr->mem)
 		WRITE_ONCE(pd->local, NULL);

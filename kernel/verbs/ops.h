@@ -42,6 +42,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+int kw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 
 /* srq.c */
 int kw_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
@@ -60,6 +61,9 @@ struct ib_mr *kw_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		 unsigned int *offset);
 int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+struct ib_mr *kw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
+			       u64 len, u64 iova, int access, struct ib_pd *ibpd,
+			       struct ib_udata *udata);
 
 /* mw.c */
 int kw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);

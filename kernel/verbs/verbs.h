@@ -23,6 +23,7 @@
 #define KW_VERBS_H
 
 #include <linux/completion.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
@@ -176,6 +177,7 @@ struct kw_pd {
  * @mem: the data path's part
  * @umem: pinned pages of a process, or NULL
  * @windows: how many memory windows are bound to it
+ * @replaced: re-registered: another object has its place and STag
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
  * @next_pages: mapped by the last kw_map_mr_sg()
  * @next_nr_ext: entries of @next_ext; 0 once they are registered
@@ -188,6 +190,7 @@ struct kw_mr {
 	struct kw_mem mem;
 	struct ib_umem *umem;
 	u32 windows;
+	bool replaced;
 	u32 max_pages;
 	u32 next_pages;
 	u32 next_nr_ext;
@@ -295,10 +298,13 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  *	last read from the ring
  * @armed: kernel consumers' KIWARP_CQ_ARM_* (user space arms in the ring)
  * @overflow: set once an entry was lost; the queue is dead from then on
+ * @user: a process's
+ * @moderated: events wait for @mod_count entries or @mod_period
  * @overflow_work: raises the event and fails the queue pairs
  * @notify_work: calls a kernel consumer's own completion handler
  * @unread: user space: the events that it has not read; NULL if it wants none
- * @event_lock: user space: raising an event, and all that follows
+ * @event_lock: raising an event; guards @held to @held_delay, @mod_count to
+ *	@mod_solicited, and which ring is armed
  * @held: an event is held back because one is unread
  * @held_solicited: one of the entries that it is for was solicited
  * @held_delay: how long @held_work waits, jiffies
@@ -307,6 +313,12 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  *	compared: the task may have exited
  * @batch: queue pairs whose doorbells wait for @handler: see qp_batch.c
  * @batch_work: transmits for them after a while
+ * @mod_count: entries that an event waits for; 0: only for @mod_period
+ * @mod_period: how long it waits from the first entry on, us; 0: for ever
+ * @mod_from: @producer at the last event, or when nobody waited for one
+ * @mod_solicited: one of the entries since then was solicited
+ * @mod_timer: the period
+ * @resize_lock: one change of @ring at a time
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -318,10 +330,12 @@ struct kw_cq {
 	u32 consumer;
 	u32 armed;
 	bool overflow;
+	bool user;
+	bool moderated;
 	struct work_struct overflow_work;
 	struct work_struct notify_work;
 	const struct list_head *unread;
-	spinlock_t event_lock;		/* user space: see above */
+	spinlock_t event_lock;		/* see above */
 	bool held;
 	bool held_solicited;
 	unsigned long held_delay;
@@ -329,6 +343,12 @@ struct kw_cq {
 	unsigned long handler;
 	struct llist_head batch;
 	struct delayed_work batch_work;
+	u16 mod_count;
+	u16 mod_period;
+	u32 mod_from;
+	bool mod_solicited;
+	struct hrtimer mod_timer;
+	struct mutex resize_lock;	/* see above */
 };
 
 /**

@@ -142,6 +142,47 @@ static void kt_arming(void)
 	kt_close(l);
 }
 
+/* Receives complete at b; the handler is called for every third. */
+static void kt_moderation_facts(struct kt_link *l)
+{
+	struct ib_cq *cq = l->b.rcq;
+	int i;
+
+	kt_equal(rdma_set_cq_moderation(cq, 3, 0), 0, "three to a call");
+	kt_equal(ib_req_notify_cq(cq, kt_next), 0, "armed, nothing missed");
+	for (i = 0; i < 2; i++)
+		kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS,
+			     "receive");
+	kt_equal(atomic_read(&kt_watch.calls), 0, "calls after two");
+	kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS, "receive");
+	kt_fact(kt_called(), "the handler is called for the third");
+
+	kt_equal(rdma_set_cq_moderation(cq, 3, 1000), 0,
+		 "three to a call, or 1 ms");
+	kt_equal(ib_req_notify_cq(cq, kt_next), 0, "armed, nothing missed");
+	kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS, "receive");
+	kt_fact(kt_called(), "the handler is called after the time");
+
+	kt_equal(rdma_set_cq_moderation(cq, 3, 0), 0, "three to a call");
+	kt_equal(ib_req_notify_cq(cq, kt_next), 0, "armed, nothing missed");
+	kt_completes(&l->b, kt_one_send(l, 0), IB_WC_SUCCESS, "receive");
+	kt_equal(rdma_set_cq_moderation(cq, 0, 0), 0, "no moderation");
+	kt_fact(kt_called(), "the handler is called for what was held back");
+	kt_equal(atomic_read(&kt_watch.calls), 3, "calls in all");
+}
+
+static void kt_moderation(void)
+{
+	struct kt_link *l;
+
+	kt_watch_init();
+	l = kt_open(&(struct kt_opts){ .handler = kt_handler });
+	if (!l)
+		return;
+	kt_moderation_facts(l);
+	kt_close(l);
+}
+
 /*
  * Documentation/infiniband/core_locking.rst: a post calls no handler, since the
  * caller may hold the lock that the handler takes.
@@ -369,8 +410,6 @@ static void kt_sizes(void)
 	if (kt_fact(!IS_ERR(cq), "a queue of 5 entries")) {
 		kt_fact(cq->cqe >= 5, "it has %d", cq->cqe);
 		kt_equal(ib_resize_cq(cq, 10), -EOPNOTSUPP, "resizing it");
-		kt_equal(rdma_set_cq_moderation(cq, 1, 1), -EOPNOTSUPP,
-			 "moderating it");
 		ib_destroy_cq(cq);
 	}
 	rdma_destroy_id(id);
@@ -379,6 +418,7 @@ static void kt_sizes(void)
 const struct kt_case kt_cq_cases[] = {
 	{ "cq.context", kt_contexts },
 	{ "cq.arm", kt_arming },
+	{ "cq.moderation", kt_moderation },
 	{ "cq.nesting", kt_nesting },
 	{ "cq.echo", kt_echoes },
 	{ "cq.overflow", kt_overflow },

@@ -16,6 +16,13 @@ struct Request {
   alignas(8) std::byte bytes[sizeof(ib_uverbs_cmd_hdr) + sizeof(Core)] = {};
 };
 
+// Likewise for a command of the extended interface, which has a second header.
+template <typename Core>
+struct ExRequest {
+  alignas(8)
+      std::byte bytes[sizeof(ib_uverbs_cmd_hdr) + sizeof(ib_uverbs_ex_cmd_hdr) + sizeof(Core)] = {};
+};
+
 // A command with the driver's own data behind it.
 template <typename Core, typename Driver>
 struct DriverRequest {
@@ -47,8 +54,10 @@ struct Response {
 };
 
 static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
+static_assert(sizeof(ib_uverbs_ex_cmd_hdr) == 16);
 static_assert(sizeof(ib_uverbs_get_context_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_cq_resp) == 8);
+static_assert(sizeof(ib_uverbs_resize_cq_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_qp_resp) == 32);
 static_assert(sizeof(ib_uverbs_create_srq_resp) == 16);
 static_assert(sizeof(Request<ib_uverbs_reg_mr>) == 48);

@@ -38,6 +38,10 @@ int ibv_cmd_dealloc_pd(ibv_pd* pd);
 int ibv_cmd_reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access,
                    kiwarp::pabi::Mr* mr, kiwarp::pabi::Request<ib_uverbs_reg_mr>* request,
                    size_t request_size, ib_uverbs_reg_mr_resp* response, size_t response_size);
+int ibv_cmd_rereg_mr(kiwarp::pabi::Mr* mr, uint32_t flags, void* address, size_t length,
+                     uint64_t iova, int access, ibv_pd* pd,
+                     kiwarp::pabi::Request<ib_uverbs_rereg_mr>* request, size_t request_size,
+                     ib_uverbs_rereg_mr_resp* response, size_t response_size);
 int ibv_cmd_dereg_mr(kiwarp::pabi::Mr* mr);
 int ibv_cmd_alloc_mw(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw,
                      kiwarp::pabi::Request<ib_uverbs_alloc_mw>* request, size_t request_size,
@@ -48,6 +52,12 @@ int ibv_cmd_create_cq(ibv_context* context, int entries, ibv_comp_channel* chann
                       int completion_vector, ibv_cq* cq,
                       kiwarp::pabi::Request<ib_uverbs_create_cq>* request, size_t request_size,
                       ib_uverbs_create_cq_resp* response, size_t response_size);
+int ibv_cmd_resize_cq(ibv_cq* cq, int entries,
+                      kiwarp::pabi::Request<ib_uverbs_resize_cq>* request, size_t request_size,
+                      ib_uverbs_resize_cq_resp* response, size_t response_size);
+int ibv_cmd_modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr,
+                      kiwarp::pabi::ExRequest<ib_uverbs_ex_modify_cq>* request,
+                      size_t request_size);
 int ibv_cmd_destroy_cq(ibv_cq* cq);
 
 int ibv_cmd_create_qp(ibv_pd* pd, ibv_qp* qp, ibv_qp_init_attr* attr,

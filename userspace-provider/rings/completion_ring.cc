@@ -17,6 +17,14 @@ bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
   return true;
 }
 
+bool CompletionRing::goOnIn(const RingPlace& place) {
+  const uint32_t reached = consumer_;
+  if (!attach(place.base, place.size, place.entries)) return false;
+  consumer_ = reached;
+  std::atomic_ref(control_->consumer).store(reached, std::memory_order_release);
+  return true;
+}
+
 bool CompletionRing::addQueue(uint32_t number, QueueRings rings) {
   std::lock_guard guard(lock_);
   discardLocked(number);

@@ -4,6 +4,7 @@
 #include <rdma/kiwarp-abi.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -12,6 +13,13 @@
 #include "rings/spin_lock.h"
 
 namespace kiwarp {
+
+// Where a completion ring is mapped.
+struct RingPlace {
+  void* base = nullptr;
+  size_t size = 0;
+  uint32_t entries = 0;
+};
 
 // The user's side of a completion ring, and the queues that report to it.
 //
@@ -72,10 +80,22 @@ class CompletionRing {
     return std::atomic_ref(control_->producer).load(std::memory_order_acquire) - consumer_;
   }
 
+  // Has the kernel change the ring: change(place) does that, and fills in where the new one is. No
+  // poll and no arming is under way meanwhile. Completions keep their index. Returns what change()
+  // does, 0 or a positive errno, or EPROTO if the ring doesn't fit its place.
+  template <typename Change>
+  int resize(Change change) {
+    std::lock_guard guard(lock_);
+    RingPlace place;
+    if (int error = change(&place); error != 0) return error;
+    return goOnIn(place) ? 0 : EPROTO;
+  }
+
   // Asks the kernel for an event at the next completion. The fence pairs with the kernel's: one of
   // the two sides sees what the other wrote. So a completion that comes while the ring is being
   // armed either raises the event or is found by the next poll.
   void arm(bool solicited_only) {
+    std::lock_guard guard(lock_);
     std::atomic_ref(control_->armed)
         .fetch_or(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY,
                   std::memory_order_seq_cst);
@@ -95,6 +115,7 @@ class CompletionRing {
   }
 
   void discardLocked(uint32_t number);
+  bool goOnIn(const RingPlace& place);
 
   void forgetLast() {
     last_number_ = QueueTable::kNoQueue;

@@ -180,17 +180,20 @@ Env::Env(const std::string& address, uint16_t port, uint64_t startup_limit_s)
 
 Env::~Env() = default;
 
-void Env::prepareEnd(End* end, QpConfig config, int cqe) {
+void Env::prepareEnd(End* end, QpConfig config, const LinkOptions& options) {
   if (end->id->verbs != context_) {
     fail("connection over device %s, expected %s", ibv_get_device_name(end->id->verbs->device),
          ibv_get_device_name(context_->device));
   }
-  end->send_cq = createCq(context_, cqe);
-  end->recv_cq = createCq(context_, cqe);
+  const auto make_cq = [&] {
+    return options.make_cq ? options.make_cq(options.cqe) : createCq(context_, options.cqe);
+  };
+  end->send_cq = make_cq();
+  end->recv_cq = make_cq();
   if (!config.pd) config.pd = pd_.get();
   config.send_cq = end->send_cq.get();
   config.recv_cq = end->recv_cq.get();
-  end->cap = createQp(end->id, config);
+  end->cap = options.make_qp ? options.make_qp(end->id, config) : createQp(end->id, config);
 }
 
 std::unique_ptr<Link> Env::connect(const LinkOptions& options) {
@@ -198,10 +201,10 @@ std::unique_ptr<Link> Env::connect(const LinkOptions& options) {
   const Deadline limit = deadline();
   link->client.id = client_cm_.createId();
   resolve(client_cm_, link->client.id, Address(address_, port_), limit);
-  prepareEnd(&link->client, options.client, options.cqe);
+  prepareEnd(&link->client, options.client, options);
   checkErrno(startConnect(link->client.id.get(), {}), "rdma_connect");
   link->server.id = CmId(server_cm_.expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id);
-  prepareEnd(&link->server, options.server, options.cqe);
+  prepareEnd(&link->server, options.server, options);
   checkErrno(startAccept(link->server.id.get(), {}), "rdma_accept");
   server_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
   client_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);

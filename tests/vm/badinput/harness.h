@@ -90,6 +90,9 @@ struct End {
 struct LinkOptions {
   QpConfig client, server;
   int cqe = 64;
+  // Make the objects of both ends in other ways than createCq() and createQp() do.
+  std::function<Cq(int entries)> make_cq;
+  std::function<ibv_qp_cap(CmId&, const QpConfig&)> make_qp;
 };
 
 class Link {
@@ -137,7 +140,7 @@ class Env {
   void expectAlive(Link& link);
 
  private:
-  void prepareEnd(End* end, QpConfig config, int cqe);
+  void prepareEnd(End* end, QpConfig config, const LinkOptions& options);
 
   std::string address_;
   uint16_t port_;

@@ -43,6 +43,7 @@
 /* Capability bits in struct kiwarp_alloc_ucontext_resp.caps. */
 #define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
 #define KIWARP_CAP_MW 0x2	/* memory windows: KIWARP_OP_BIND_MW, KIWARP_OP_LOCAL_INV */
+#define KIWARP_CAP_RESIZE_CQ 0x10	/* completion queues can be resized */
 
 struct kiwarp_alloc_ucontext_resp {
 	__u32 abi_version;
@@ -51,6 +52,13 @@ struct kiwarp_alloc_ucontext_resp {
 	__u32 max_sge;
 };
 
+/*
+ * Of create_cq and resize_cq. A completion has the same index in both rings.
+ * When a queue was resized the old ring changes no more: what waits is in both,
+ * and armed is 0 in the old. User space maps the new one, goes on at the index
+ * it had reached, stores that as consumer, and unmaps the old. It must not arm
+ * the queue meanwhile.
+ */
 struct kiwarp_create_cq_resp {
 	__u32 cq_id;
 	__u32 entries;		/* power of two, at least what was asked for */

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#pragma once
+
+#include <vector>
+
+#include "badinput/harness.h"
+
+namespace kiwarp::vm {
+
+void addCqCases(std::vector<Case>* cases);
+void addMrCases(std::vector<Case>* cases);
+
+}  // namespace kiwarp::vm

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# The verbs beyond those that every program uses: completion queues and regions that change while
+# they are in use, polling and posting by the extended interface.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+
+extended=$TOP/build/host/tests/vm/kiwarp-extended
+
+setup_pair
+absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --case "${ONLY:-}"
+teardown_pair
+finish
