@@ -50,12 +50,14 @@ void setOps(Context* context) {
   ops.set<Op::free_context>(freeContext);
   ops.set<Op::query_device_ex>(queryDevice);
   ops.set<Op::query_port>(queryPort);
+  ops.set<Op::query_rt_values>(queryRtValues);
   ops.set<Op::alloc_pd>(allocPd);
   ops.set<Op::dealloc_pd>(deallocPd);
   ops.set<Op::reg_mr>(regMr);
   ops.set<Op::rereg_mr>(reregMr);
   ops.set<Op::dereg_mr>(deregMr);
   ops.set<Op::create_cq>(createCq);
+  ops.set<Op::create_cq_ex>(createCqEx);
   ops.set<Op::resize_cq>(resizeCq);
   ops.set<Op::modify_cq>(modifyCq);
   ops.set<Op::destroy_cq>(destroyCq);

@@ -19,21 +19,22 @@ using CreateCqResponse = pabi::Response<ib_uverbs_create_cq_resp, kiwarp_create_
 using ResizeCqResponse = pabi::Response<ib_uverbs_resize_cq_resp, kiwarp_create_cq_resp>;
 
 // What the kernel will want to be mapped.
-uint64_t ringBytes(uint32_t entries) {
+uint64_t ringBytes(const CompletionRing& ring, int entries) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t bytes = KIWARP_RING_ENTRIES_OFF + uint64_t{entries} * sizeof(kiwarp_cqe);
+  const uint64_t bytes = ring.bytesFor(std::bit_ceil(static_cast<uint32_t>(entries)));
   return (bytes + page - 1) / page * page;
 }
 
-// Returns 0 or a positive errno.
-int mapRing(CompletionQueue* cq, int fd, const kiwarp_create_cq_resp& created) {
-  if (int error = cq->mapping.map(fd, created.ring_key, created.ring_size); error != 0) {
+}  // namespace
+
+int CompletionQueue::map(const kiwarp_create_cq_resp& created) {
+  if (int error = mapping.map(cq.context->cmd_fd, created.ring_key, created.ring_size);
+      error != 0) {
     return error;
   }
-  return cq->ring.attach(cq->mapping.base(), cq->mapping.size(), created.entries) ? 0 : EPROTO;
+  cq.cqe = static_cast<int>(created.entries);
+  return ring.attach(mapping.base(), mapping.size(), created.entries) ? 0 : EPROTO;
 }
-
-}  // namespace
 
 ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
                  int completion_vector) {
@@ -48,14 +49,13 @@ ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
   int error = ibv_cmd_create_cq(context, entries, channel, completion_vector, base, &request,
                                 sizeof(request), response.core(), sizeof(response));
   if (error == 0) {
-    error = mapRing(cq.get(), context->cmd_fd, response.driver);
+    error = cq->map(response.driver);
     if (error != 0) ibv_cmd_destroy_cq(base);
   }
   if (error != 0) {
     errno = error;
     return nullptr;
   }
-  base->cqe = static_cast<int>(response.driver.entries);
   return &cq.release()->cq;
 }
 
@@ -65,10 +65,7 @@ int resizeCq(ibv_cq* cq, int entries) {
   if (entries < 1 || entries > KIWARP_MAX_CQE) return EINVAL;
   CompletionQueue* queue = CompletionQueue::of(cq);
   Mapping mapping;
-  if (int error = mapping.reserve(ringBytes(std::bit_ceil(static_cast<uint32_t>(entries))));
-      error != 0) {
-    return error;
-  }
+  if (int error = mapping.reserve(ringBytes(queue->ring, entries)); error != 0) return error;
   return queue->ring.resize([&](RingPlace* place) {
     pabi::Request<ib_uverbs_resize_cq> request;
     ResizeCqResponse response;
@@ -99,18 +96,11 @@ int destroyCq(ibv_cq* cq) {
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc) {
   if (limit < 0) return -1;
   CompletionQueue* queue = CompletionQueue::of(cq);
-  const auto poll = [=] {
+  return static_cast<int>(queue->pollPatiently([=] {
     return queue->ring.poll(
         static_cast<uint32_t>(limit),
         [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });
-  };
-  uint32_t count = poll();
-  if (count == 0 && queue->poll_backoff.foundNothing()) {
-    queue->poll_backoff.yielded(queue->ring.waiting());
-    count = poll();
-  }
-  if (count != 0) queue->poll_backoff.found();
-  return static_cast<int>(count);
+  }));
 }
 
 int reqNotifyCq(ibv_cq* cq, int solicited_only) {

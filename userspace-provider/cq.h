@@ -2,6 +2,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <rdma/kiwarp-abi.h>
 
 #include "mapping.h"
 #include "pabi/layout.h"
@@ -20,10 +21,27 @@ struct CompletionQueue : pabi::Cq {
   static CompletionQueue* of(ibv_cq* cq) {
     return static_cast<CompletionQueue*>(reinterpret_cast<pabi::Cq*>(cq));
   }
+  static CompletionQueue* of(ibv_cq_ex* cq) { return of(ibv_cq_ex_to_cq(cq)); }
+
+  // Polls: poll() returns how many completions it found. Yields where that pays.
+  template <typename Poll>
+  uint32_t pollPatiently(Poll poll) {
+    uint32_t count = poll();
+    if (count == 0 && poll_backoff.foundNothing()) {
+      poll_backoff.yielded(ring.waiting());
+      count = poll();
+    }
+    if (count != 0) poll_backoff.found();
+    return count;
+  }
+
+  // Maps the ring that the kernel has made. Returns 0 or a positive errno.
+  int map(const kiwarp_create_cq_resp& created);
 };
 
 // Pointers are null with errno set on failure; numbers are 0 or a positive errno, but for
 // pollCq(), which returns how many completions it stored or -1.
+ibv_cq_ex* createCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
                  int completion_vector);
 int resizeCq(ibv_cq* cq, int entries);
@@ -31,5 +49,6 @@ int modifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 int destroyCq(ibv_cq* cq);
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc);
 int reqNotifyCq(ibv_cq* cq, int solicited_only);
+int queryRtValues(ibv_context* context, ibv_values_ex* values);
 
 }  // namespace kiwarp

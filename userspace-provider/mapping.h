@@ -28,8 +28,7 @@ class Mapping {
   // Sets address space aside, for a map() of the same size that should not fail any more. Returns 0
   // or a positive errno.
   [[nodiscard]] int reserve(uint64_t size) {
-    void* base =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* base = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return errno;
     reset();
     base_ = base;

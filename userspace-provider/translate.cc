@@ -95,23 +95,6 @@ int fillInline(kiwarp_sqe* sqe, const ibv_send_wr& wr, uint32_t max_inline) {
   return 0;
 }
 
-ibv_wc_opcode wcOpcode(uint8_t opcode) {
-  switch (opcode) {
-    case KIWARP_OP_RECV:
-      return IBV_WC_RECV;
-    case KIWARP_OP_WRITE:
-      return IBV_WC_RDMA_WRITE;
-    case KIWARP_OP_READ:
-    case KIWARP_OP_READ_INV:
-      return IBV_WC_RDMA_READ;
-    case KIWARP_OP_LOCAL_INV:
-      return IBV_WC_LOCAL_INV;
-    case KIWARP_OP_BIND_MW:
-      return IBV_WC_BIND_MW;
-    default:
-      return IBV_WC_SEND;
-  }
-}
 
 }  // namespace
 
@@ -145,18 +128,34 @@ int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits) {
   return 0;
 }
 
+ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe) {
+  switch (cqe.opcode) {
+    case KIWARP_OP_RECV:
+      return IBV_WC_RECV;
+    case KIWARP_OP_WRITE:
+      return IBV_WC_RDMA_WRITE;
+    case KIWARP_OP_READ:
+    case KIWARP_OP_READ_INV:
+      return IBV_WC_RDMA_READ;
+    case KIWARP_OP_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
+    case KIWARP_OP_BIND_MW:
+      return IBV_WC_BIND_MW;
+    default:
+      return IBV_WC_SEND;
+  }
+}
+
 void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe) {
   *wc = {};
   wc->wr_id = cqe.wr_id;
   wc->status = static_cast<ibv_wc_status>(cqe.status);
-  wc->opcode = wcOpcode(cqe.opcode);
+  wc->opcode = wcOpcode(cqe);
   wc->vendor_err = cqe.vendor_err;
   wc->byte_len = cqe.byte_len;
   wc->qp_num = cqe.qp_id;
-  if ((cqe.flags & KIWARP_CQE_WITH_INV) != 0) {
-    wc->wc_flags = IBV_WC_WITH_INV;
-    wc->invalidated_rkey = cqe.inv_stag;
-  }
+  wc->wc_flags = wcFlags(cqe);
+  if ((wc->wc_flags & IBV_WC_WITH_INV) != 0) wc->invalidated_rkey = cqe.inv_stag;
 }
 
 }  // namespace kiwarp

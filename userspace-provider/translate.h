@@ -26,4 +26,10 @@ struct QueueLimits {
 
 void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe);
 
+// What fillWc() fills in, for those who read one member at a time.
+[[nodiscard]] ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe);
+[[nodiscard]] inline unsigned int wcFlags(const kiwarp_cqe& cqe) {
+  return (cqe.flags & KIWARP_CQE_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
+}
+
 }  // namespace kiwarp

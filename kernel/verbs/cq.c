@@ -24,6 +24,10 @@
 #define KW_HELD_MIN	msecs_to_jiffies(10)
 #define KW_HELD_MAX	msecs_to_jiffies(1000)
 
+/* Flags of a process's queue. */
+#define KW_CQ_USER_FLAGS	(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | \
+				 IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
+
 /* An entry of a kernel consumer's queue; ibqp is NULL if that is destroyed. */
 struct kw_kernel_cqe {
 	struct kiwarp_cqe cqe;
@@ -58,6 +62,24 @@ static bool kw_cq_full(struct kw_cq *cq)
 	return cq->producer - cq->consumer > cq->ring.mask;
 }
 
+static void kw_cq_stamp(const struct kw_ring *ring, u32 index)
+{
+	*kw_cq_stamp_at(ring, index) = (struct kiwarp_cq_stamp){
+		.monotonic_ns = ktime_get_ns(),
+		.realtime_ns = ktime_get_real_ns(),
+	};
+}
+
+/* With the lock: an entry has no place. */
+static void kw_cq_overflow(struct kw_cq *cq)
+{
+	kw_count(to_kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
+	if (cq->lossy)
+		return;
+	cq->overflow = true;
+	schedule_work(&cq->overflow_work);
+}
+
 /**
  * kw_cq_post() - add an entry
  * @cq: completion queue
@@ -65,7 +87,8 @@ static bool kw_cq_full(struct kw_cq *cq)
  * @cqe: the entry
  *
  * Without room the entry is lost, the queue is dead, and all its queue pairs
- * go to ERROR. kw_cq_notify() raises the event.
+ * go to ERROR, unless overruns are to be ignored. kw_cq_notify() raises the
+ * event.
  *
  * Context: any; takes cq->lock.
  */
@@ -79,9 +102,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 	if (cq->overflow)
 		goto out;
 	if (kw_cq_full(cq)) {
-		cq->overflow = true;
-		kw_count(to_kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
-		schedule_work(&cq->overflow_work);
+		kw_cq_overflow(cq);
 		goto out;
 	}
 	trace_kw_completion(cq, cqe);
@@ -89,6 +110,8 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 	memcpy(&slot->cqe, cqe, sizeof(*cqe));
 	if (!cq->user)
 		slot->ibqp = ibqp;
+	if (unlikely(cq->stamped))
+		kw_cq_stamp(&cq->ring, cq->producer);
 	cq->producer++;
 	/* Publishes the entry before the index. */
 	smp_store_release(&kw_cq_ctrl(cq)->producer, cq->producer);
@@ -495,8 +518,8 @@ static int kw_cq_init_events(struct kw_cq *cq)
  *
  * Context: process.
  * Return: 0; -EINVAL for a number of entries out of range or a short response;
- * -ENOMEM. -EOPNOTSUPP for any flag, or for a channel if
- * kw_compat_comp_events() does not know the kernel.
+ * -ENOMEM. -EOPNOTSUPP for an unknown flag, any flag of a kernel consumer's, or
+ * for a channel if kw_compat_comp_events() does not know the kernel.
  */
 int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		 struct uverbs_attr_bundle *attrs)
@@ -511,7 +534,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	u32 entries;
 	int ret;
 
-	if (attr->flags)
+	if (attr->flags & ~(uctx ? KW_CQ_USER_FLAGS : 0))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > KIWARP_MAX_CQE)
 		return -EINVAL;
@@ -532,11 +555,14 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		      HRTIMER_MODE_REL_SOFT);
 	mutex_init(&cq->resize_lock);
 	cq->user = uctx;
+	cq->stamped = attr->flags & IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+	cq->lossy = attr->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 	init_llist_head(&cq->batch);
 	INIT_DELAYED_WORK(&cq->batch_work, kw_batch_work);
 	cq->id = atomic_inc_return(&dev->next_cq_id);
 	entries = roundup_pow_of_two(attr->cqe);
-	ret = kw_queue_mem_alloc(&cq->queue_mem, kw_ring_size(entries, stride),
+	ret = kw_queue_mem_alloc(&cq->queue_mem,
+				 kw_cq_mem_size(cq, entries, stride),
 				 uctx ? &uctx->ib : NULL);
 	if (ret)
 		goto uncount;

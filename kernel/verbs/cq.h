@@ -16,6 +16,22 @@ static inline struct kiwarp_cq_ctrl *kw_cq_ctrl(struct kw_cq *cq)
 	return READ_ONCE(cq->ring.mem);
 }
 
+static inline size_t kw_cq_mem_size(const struct kw_cq *cq, u32 entries, u32 stride)
+{
+	return kw_ring_size(entries, stride) +
+	       (cq->stamped ? entries * sizeof(struct kiwarp_cq_stamp) : 0);
+}
+
+/* Of a queue with stamps: they are behind the entries. */
+static inline struct kiwarp_cq_stamp *kw_cq_stamp_at(const struct kw_ring *r,
+						     u32 index)
+{
+	struct kiwarp_cq_stamp *stamps =
+		r->mem + kw_ring_size(r->mask + 1, r->stride);
+
+	return &stamps[index & r->mask];
+}
+
 int kw_cq_respond(const struct kw_cq *cq, const struct kw_queue_mem *mem,
 		  u32 entries, struct ib_udata *udata);
 

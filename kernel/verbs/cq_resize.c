@@ -20,22 +20,26 @@
 /* Each copies what came during the last: there is far less each time. */
 #define KW_RESIZE_ROUNDS	64
 
-static void kw_cq_copy(const struct kw_ring *to, const struct kw_ring *from,
+static void kw_cq_copy(const struct kw_cq *cq, const struct kw_ring *to,
 		       u32 first, u32 end)
 {
+	const struct kw_ring *from = &cq->ring;
 	u32 i;
 
-	for (i = first; i != end; i++)
+	for (i = first; i != end; i++) {
 		memcpy(kw_ring_at(to, i), kw_ring_at(from, i), from->stride);
+		if (cq->stamped)
+			*kw_cq_stamp_at(to, i) = *kw_cq_stamp_at(from, i);
+	}
 }
 
-static void kw_cq_copy_unlocked(const struct kw_ring *to,
-				const struct kw_ring *from, u32 first, u32 end)
+static void kw_cq_copy_unlocked(const struct kw_cq *cq,
+				const struct kw_ring *to, u32 first, u32 end)
 {
 	while (first != end) {
 		u32 next = first + min(end - first, KW_RESIZE_LOCKED);
 
-		kw_cq_copy(to, from, first, next);
+		kw_cq_copy(cq, to, first, next);
 		first = next;
 		cond_resched();
 	}
@@ -92,7 +96,7 @@ static int kw_cq_copy_most(struct kw_cq *cq, const struct kw_ring *to,
 			return 0;
 		spin_unlock(&cq->lock);
 		spin_unlock_irq(&cq->event_lock);
-		kw_cq_copy_unlocked(to, &cq->ring, *copied, end);
+		kw_cq_copy_unlocked(cq, to, *copied, end);
 		*copied = end;
 	}
 	return -EBUSY;
@@ -107,7 +111,7 @@ static int kw_cq_move(struct kw_cq *cq, const struct kw_ring *to)
 	ret = kw_cq_copy_most(cq, to, &copied, &consumer);
 	if (ret)
 		return ret;
-	kw_cq_copy(to, &cq->ring, copied, cq->producer);
+	kw_cq_copy(cq, to, copied, cq->producer);
 	waiting = cq->producer != consumer;
 	kw_cq_change_ring(cq, to, consumer);
 	spin_unlock(&cq->lock);
@@ -148,7 +152,8 @@ int kw_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 	if (!cqe || cqe > KIWARP_MAX_CQE)
 		return -EINVAL;
 	entries = roundup_pow_of_two(cqe);
-	ret = kw_queue_mem_alloc(&mem, kw_ring_size(entries, cq->ring.stride),
+	ret = kw_queue_mem_alloc(&mem,
+				 kw_cq_mem_size(cq, entries, cq->ring.stride),
 				 &uctx->ib);
 	if (ret)
 		return ret;

@@ -61,6 +61,9 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
 	attr->max_pkeys = 1;
 	attr->atomic_cap = IB_ATOMIC_NONE;
+	/* The clock of struct kiwarp_cq_stamp, in kHz. */
+	attr->hca_core_clock = USEC_PER_SEC;
+	attr->timestamp_mask = U64_MAX;
 	attr->cq_caps.max_cq_moderation_count = U16_MAX;
 	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	return 0;
@@ -100,7 +103,8 @@ static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
-		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ,
+		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ |
+			KIWARP_CAP_CQ_TIMESTAMP,
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};

@@ -15,9 +15,9 @@
  *
  * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
  * kw_srq.lock is inside the socket lock, and nothing inside it. kw_pd.window_lock
- * is taken with at most the socket lock, and none within it. All but the socket
- * lock and kw_pd.window_lock are taken with interrupts off, because kernel
- * consumers post and poll from any context.
+ * is taken with at most the socket lock, and has only that of kw_device.mems
+ * within it. All but the socket lock and kw_pd.window_lock are taken with
+ * interrupts off, because kernel consumers post and poll from any context.
  */
 #ifndef KW_VERBS_H
 #define KW_VERBS_H
@@ -300,6 +300,8 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @overflow: set once an entry was lost; the queue is dead from then on
  * @user: a process's
  * @moderated: events wait for @mod_count entries or @mod_period
+ * @stamped: each entry has a struct kiwarp_cq_stamp
+ * @lossy: what does not fit is dropped
  * @overflow_work: raises the event and fails the queue pairs
  * @notify_work: calls a kernel consumer's own completion handler
  * @unread: user space: the events that it has not read; NULL if it wants none
@@ -332,6 +334,8 @@ struct kw_cq {
 	bool overflow;
 	bool user;
 	bool moderated;
+	bool stamped;
+	bool lossy;
 	struct work_struct overflow_work;
 	struct work_struct notify_work;
 	const struct list_head *unread;

@@ -57,6 +57,7 @@ static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
 static_assert(sizeof(ib_uverbs_ex_cmd_hdr) == 16);
 static_assert(sizeof(ib_uverbs_get_context_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_cq_resp) == 8);
+static_assert(sizeof(ib_uverbs_ex_create_cq_resp) == 16);
 static_assert(sizeof(ib_uverbs_resize_cq_resp) == 8);
 static_assert(sizeof(ib_uverbs_create_qp_resp) == 32);
 static_assert(sizeof(ib_uverbs_create_srq_resp) == 16);

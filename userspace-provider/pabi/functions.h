@@ -52,9 +52,14 @@ int ibv_cmd_create_cq(ibv_context* context, int entries, ibv_comp_channel* chann
                       int completion_vector, ibv_cq* cq,
                       kiwarp::pabi::Request<ib_uverbs_create_cq>* request, size_t request_size,
                       ib_uverbs_create_cq_resp* response, size_t response_size);
-int ibv_cmd_resize_cq(ibv_cq* cq, int entries,
-                      kiwarp::pabi::Request<ib_uverbs_resize_cq>* request, size_t request_size,
-                      ib_uverbs_resize_cq_resp* response, size_t response_size);
+int ibv_cmd_create_cq_ex(ibv_context* context, const ibv_cq_init_attr_ex* attr,
+                         kiwarp::pabi::Cq* cq,
+                         kiwarp::pabi::ExRequest<ib_uverbs_ex_create_cq>* request,
+                         size_t request_size, ib_uverbs_ex_create_cq_resp* response,
+                         size_t response_size, uint32_t flags);
+int ibv_cmd_resize_cq(ibv_cq* cq, int entries, kiwarp::pabi::Request<ib_uverbs_resize_cq>* request,
+                      size_t request_size, ib_uverbs_resize_cq_resp* response,
+                      size_t response_size);
 int ibv_cmd_modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr,
                       kiwarp::pabi::ExRequest<ib_uverbs_ex_modify_cq>* request,
                       size_t request_size);

@@ -5,13 +5,17 @@
 
 namespace kiwarp {
 
+uint64_t CompletionRing::bytesFor(uint32_t entries) const {
+  const size_t entry = sizeof(kiwarp_cqe) + (has_stamps_ ? sizeof(kiwarp_cq_stamp) : 0);
+  return KIWARP_RING_ENTRIES_OFF + uint64_t{entries} * entry;
+}
+
 bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
   if (base == nullptr || !std::has_single_bit(entries)) return false;
-  if (size < KIWARP_RING_ENTRIES_OFF + static_cast<uint64_t>(entries) * sizeof(kiwarp_cqe)) {
-    return false;
-  }
+  if (size < bytesFor(entries)) return false;
   control_ = static_cast<kiwarp_cq_ctrl*>(base);
   slots_ = reinterpret_cast<kiwarp_cqe*>(static_cast<std::byte*>(base) + KIWARP_RING_ENTRIES_OFF);
+  stamps_ = reinterpret_cast<const kiwarp_cq_stamp*>(slots_ + entries);
   entries_ = entries;
   consumer_ = std::atomic_ref(control_->consumer).load(std::memory_order_relaxed);
   return true;

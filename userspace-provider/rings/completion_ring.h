@@ -32,6 +32,16 @@ class CompletionRing {
   // the kernel describes doesn't fit it.
   [[nodiscard]] bool attach(void* base, size_t size, uint32_t entries);
 
+  // Before attach(): the kernel says of each completion when it came, behind the entries.
+  void haveStamps() { has_stamps_ = true; }
+
+  // The application uses the ring, and all queue pairs that report to it, from one thread at a
+  // time.
+  void useWithoutLock() { lock_.disable(); }
+
+  // What a ring of so many entries takes.
+  [[nodiscard]] uint64_t bytesFor(uint32_t entries) const;
+
   // Makes number's completions count. Call it before anything is posted to that queue pair:
   // completions that are here already under its number belong to a destroyed one, and are dropped.
   // False without memory.
@@ -55,29 +65,42 @@ class CompletionRing {
   template <typename Deliver>
   uint32_t poll(uint32_t limit, Deliver deliver) {
     std::lock_guard guard(lock_);
-    uint32_t producer = std::atomic_ref(control_->producer).load(std::memory_order_acquire);
+    Batch batch = open();
+    kiwarp_cqe completion;
     uint32_t delivered = 0;
-    uint32_t next = consumer_;
-    while (next != producer && delivered < limit) {
-      const kiwarp_cqe completion = *slot(next++);
-      const QueueRings* queue = lookUp(completion.qp_id);
-      if (queue == nullptr) continue;
-      WorkRing* ring = completion.opcode == KIWARP_OP_RECV ? queue->receive : queue->send;
-      if (ring == nullptr) continue;
-      ring->release(completion.wqe_index);
-      deliver(delivered++, completion);
-    }
-    if (next != consumer_) {
-      consumer_ = next;
-      std::atomic_ref(control_->consumer).store(next, std::memory_order_release);
-    }
+    while (delivered < limit && take(&batch, &completion)) deliver(delivered++, completion);
+    close(batch);
     return delivered;
+  }
+
+  // The same, one completion at a time. If start() is true the lock is held until end(), and
+  // current() and currentStamp() are of the completion that the last start() or next() found.
+  bool start() {
+    lock_.lock();
+    batch_ = open();
+    if (take(&batch_, &current_)) return true;
+    end();
+    return false;
+  }
+  bool next() {
+    if (take(&batch_, &current_)) return true;
+    batch_.producer = producer();
+    return take(&batch_, &current_);
+  }
+  void end() {
+    close(batch_);
+    lock_.unlock();
+  }
+  [[nodiscard]] const kiwarp_cqe& current() const { return current_; }
+  // The slot is this side's until end(). Only with haveStamps().
+  [[nodiscard]] const kiwarp_cq_stamp& currentStamp() const {
+    return stamps_[(batch_.next - 1) & (entries_ - 1)];
   }
 
   // How many completions can be polled, those of destroyed queue pairs included.
   uint32_t waiting() {
     std::lock_guard guard(lock_);
-    return std::atomic_ref(control_->producer).load(std::memory_order_acquire) - consumer_;
+    return producer() - consumer_;
   }
 
   // Has the kernel change the ring: change(place) does that, and fills in where the new one is. No
@@ -103,6 +126,37 @@ class CompletionRing {
   }
 
  private:
+  // Completions that are being taken: the next, and the end of what the kernel has published.
+  struct Batch {
+    uint32_t next = 0;
+    uint32_t producer = 0;
+  };
+
+  [[nodiscard]] uint32_t producer() const {
+    return std::atomic_ref(control_->producer).load(std::memory_order_acquire);
+  }
+  [[nodiscard]] Batch open() const { return {.next = consumer_, .producer = producer()}; }
+
+  // The next completion that is of a queue pair, and frees the entries that it covers.
+  bool take(Batch* batch, kiwarp_cqe* completion) {
+    while (batch->next != batch->producer) {
+      *completion = *slot(batch->next++);
+      const QueueRings* queue = lookUp(completion->qp_id);
+      if (queue == nullptr) continue;
+      WorkRing* ring = completion->opcode == KIWARP_OP_RECV ? queue->receive : queue->send;
+      if (ring == nullptr) continue;
+      ring->release(completion->wqe_index);
+      return true;
+    }
+    return false;
+  }
+
+  void close(const Batch& batch) {
+    if (batch.next == consumer_) return;
+    consumer_ = batch.next;
+    std::atomic_ref(control_->consumer).store(consumer_, std::memory_order_release);
+  }
+
   [[nodiscard]] kiwarp_cqe* slot(uint32_t index) const { return slots_ + (index & (entries_ - 1)); }
 
   const QueueRings* lookUp(uint32_t number) {
@@ -126,7 +180,11 @@ class CompletionRing {
   kiwarp_cqe* slots_ = nullptr;
   uint32_t entries_ = 0;
   uint32_t consumer_ = 0;
-  SpinLock lock_;
+  OptionalLock lock_;
+  Batch batch_;
+  kiwarp_cqe current_ = {};
+  const kiwarp_cq_stamp* stamps_ = nullptr;
+  bool has_stamps_ = false;
   // Completions come in runs of one queue pair: keeping the last one saves most searches.
   uint32_t last_number_ = QueueTable::kNoQueue;
   QueueRings last_rings_;

@@ -41,4 +41,23 @@ class SpinLock {
   std::atomic<bool> locked_{false};
 };
 
+// A SpinLock that an object may do without if its user promises to use one thread at a time.
+class OptionalLock {
+ public:
+  // Before the first use.
+  void disable() { disabled_ = true; }
+
+  void lock() {
+    if (!disabled_) lock_.lock();
+  }
+
+  void unlock() {
+    if (!disabled_) lock_.unlock();
+  }
+
+ private:
+  SpinLock lock_;
+  bool disabled_ = false;
+};
+
 }  // namespace kiwarp

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "fake_kernel.h"
@@ -198,6 +199,119 @@ TEST_P(CompletionRingAt, DiscardsBeforeAReset) {
   EXPECT_EQ(FakeQueuePair::room(one.send), kWorkEntries);
   ASSERT_TRUE(postSend(1, 11));
   EXPECT_EQ(poll(), (Ids{11}));
+}
+
+TEST_P(CompletionRingAt, TakesOneAtATime) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  ASSERT_TRUE(ring_.addQueue(1, one.both()));
+  ASSERT_TRUE(ring_.addQueue(2, two.both()));
+  EXPECT_FALSE(ring_.start());
+  ASSERT_TRUE(postSend(1, 10));
+  ASSERT_TRUE(postSend(2, 20));
+  ASSERT_TRUE(postSend(1, 11));
+  ring_.removeQueue(1, one.both());
+  ASSERT_TRUE(ring_.start());
+  EXPECT_EQ(ring_.current().wr_id, 20U);
+  EXPECT_EQ(ring_.current().qp_id, 2U);
+  // Slots are the kernel's again at the end, not before.
+  EXPECT_EQ(kernel_.waiting(), 3U);
+  // What comes meanwhile is found.
+  ASSERT_TRUE(postSend(2, 21));
+  ASSERT_TRUE(ring_.next());
+  EXPECT_EQ(ring_.current().wr_id, 21U);
+  EXPECT_FALSE(ring_.next());
+  EXPECT_FALSE(ring_.next());
+  ring_.end();
+  EXPECT_EQ(kernel_.waiting(), 0U);
+  EXPECT_FALSE(ring_.start());
+  ASSERT_TRUE(postSend(2, 22));
+  ASSERT_TRUE(postSend(2, 23));
+  ASSERT_TRUE(ring_.start());
+  ring_.end();
+  EXPECT_EQ(poll(), (Ids{23}));
+}
+
+// Only completions of a queue pair that is gone: their slots are given back all the same.
+TEST_P(CompletionRingAt, SkipsThoseOfNobodyAtTheStart) {
+  ASSERT_TRUE(postSend(1, 10));
+  EXPECT_FALSE(ring_.start());
+  EXPECT_EQ(kernel_.waiting(), 0U);
+}
+
+TEST_P(CompletionRingAt, GoesOnInAnotherRing) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  ASSERT_TRUE(postSend(1, 10));
+  ASSERT_TRUE(postSend(1, 11));
+  ASSERT_TRUE(postSend(1, 12));
+  EXPECT_EQ(poll(1), (Ids{10}));
+  FakeCq larger(16, GetParam() + 1);
+  EXPECT_EQ(ring_.resize([&](RingPlace* place) {
+    // The kernel copies what waits, to the same indices.
+    for (uint64_t id : {11, 12}) larger.post(cqeOf(1, KIWARP_OP_SEND, id, 0));
+    *place = {larger.base(), larger.size(), 16};
+    return 0;
+  }),
+            0);
+  EXPECT_EQ(poll(1), (Ids{11}));
+  EXPECT_EQ(larger.waiting(), 1U);
+  for (uint64_t id = 13; id < 28; ++id) ASSERT_TRUE(larger.post(cqeOf(1, KIWARP_OP_SEND, id, 0)));
+  ring_.arm(false);
+  EXPECT_EQ(larger.armed(), KIWARP_CQ_ARM_ANY);
+  EXPECT_EQ(poll().size(), 16U);
+  EXPECT_EQ(larger.waiting(), 0U);
+}
+
+TEST_P(CompletionRingAt, StaysWhereItIsIfTheKernelRefuses) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  ASSERT_TRUE(postSend(1, 10));
+  EXPECT_EQ(ring_.resize([](RingPlace*) { return EINVAL; }), EINVAL);
+  EXPECT_EQ(poll(), (Ids{10}));
+  EXPECT_EQ(ring_.resize([](RingPlace*) { return 0; }), EPROTO);
+  EXPECT_EQ(kernel_.waiting(), 0U);
+}
+
+TEST(CompletionRing, NeedsNoLockOfASingleThread) {
+  FakeCq kernel(4);
+  FakeQueuePair qp(1);
+  CompletionRing ring;
+  ring.useWithoutLock();
+  ASSERT_TRUE(ring.attach(kernel.base(), kernel.size(), 4));
+  ASSERT_TRUE(ring.addQueue(1, qp.both()));
+  ASSERT_TRUE(kernel.post(cqeOf(1, KIWARP_OP_SEND, 1, 0)));
+  ASSERT_TRUE(ring.start());
+  // With a lock this would wait for ever.
+  ring.arm(false);
+  ring.end();
+}
+
+TEST(CompletionRing, ReadsStampsBehindTheEntries) {
+  constexpr uint32_t kEntries = 4;
+  RingMemory memory(KIWARP_RING_ENTRIES_OFF +
+                    kEntries * (sizeof(kiwarp_cqe) + sizeof(kiwarp_cq_stamp)));
+  auto* control = static_cast<kiwarp_cq_ctrl*>(memory.base());
+  auto* entries = reinterpret_cast<kiwarp_cqe*>(memory.entry(0, 0));
+  auto* stamps = reinterpret_cast<kiwarp_cq_stamp*>(entries + kEntries);
+  FakeQueuePair qp(1);
+  CompletionRing ring;
+  ring.haveStamps();
+  EXPECT_FALSE(ring.attach(memory.base(), memory.size() - 1, kEntries));
+  control->producer = control->consumer = 3;
+  ASSERT_TRUE(ring.attach(memory.base(), memory.size(), kEntries));
+  ASSERT_TRUE(ring.addQueue(1, qp.both()));
+  for (uint32_t i = 3; i < 5; ++i) {
+    entries[i % kEntries] = cqeOf(1, KIWARP_OP_SEND, i, 0);
+    stamps[i % kEntries] = {.monotonic_ns = 100 + i, .realtime_ns = 200 + i};
+  }
+  control->producer = 5;
+  ASSERT_TRUE(ring.start());
+  EXPECT_EQ(ring.currentStamp().monotonic_ns, 103U);
+  ASSERT_TRUE(ring.next());
+  EXPECT_EQ(ring.currentStamp().monotonic_ns, 104U);
+  EXPECT_EQ(ring.currentStamp().realtime_ns, 204U);
+  ring.end();
 }
 
 TEST(CompletionRing, SkipsDroppedCompletionsWithoutAQueuePair) {

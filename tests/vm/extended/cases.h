@@ -9,5 +9,6 @@ namespace kiwarp::vm {
 
 void addCqCases(std::vector<Case>* cases);
 void addMrCases(std::vector<Case>* cases);
+void addPollCases(std::vector<Case>* cases);
 
 }  // namespace kiwarp::vm

@@ -39,6 +39,7 @@ std::vector<Case> allCases() {
   std::vector<Case> cases;
   kiwarp::vm::addCqCases(&cases);
   kiwarp::vm::addMrCases(&cases);
+  kiwarp::vm::addPollCases(&cases);
   return cases;
 }
 

@@ -44,6 +44,7 @@
 #define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
 #define KIWARP_CAP_MW 0x2	/* memory windows: KIWARP_OP_BIND_MW, KIWARP_OP_LOCAL_INV */
 #define KIWARP_CAP_RESIZE_CQ 0x10	/* completion queues can be resized */
+#define KIWARP_CAP_CQ_TIMESTAMP 0x20	/* struct kiwarp_cq_stamp; overruns can be ignored */
 
 struct kiwarp_alloc_ucontext_resp {
 	__u32 abi_version;
@@ -250,6 +251,16 @@ struct kiwarp_cqe {
 	__u32 vendor_err;
 };
 
+/*
+ * When a completion came, in nanoseconds of two clocks. A queue that was created
+ * with IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION has one for each entry, in an
+ * array behind the entries, at the entry's slot.
+ */
+struct kiwarp_cq_stamp {
+	__aligned_u64 monotonic_ns;	/* CLOCK_MONOTONIC */
+	__aligned_u64 realtime_ns;	/* CLOCK_REALTIME */
+};
+
 #ifdef __cplusplus
 #define KIWARP_ASSERT(c) static_assert(c, #c)
 #else
@@ -273,6 +284,7 @@ KIWARP_ASSERT(sizeof(struct kiwarp_sqe) == 48);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, remote_addr) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_rqe) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_cqe) == 32);
+KIWARP_ASSERT(sizeof(struct kiwarp_cq_stamp) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) <= KIWARP_RING_ENTRIES_OFF);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) <= KIWARP_RING_ENTRIES_OFF);
 
