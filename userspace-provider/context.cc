@@ -64,6 +64,7 @@ void setOps(Context* context) {
   ops.set<Op::poll_cq>(pollCq);
   ops.set<Op::req_notify_cq>(reqNotifyCq);
   ops.set<Op::create_qp>(createQp);
+  ops.set<Op::create_qp_ex>(createQpEx);
   ops.set<Op::modify_qp>(modifyQp);
   ops.set<Op::query_qp>(queryQp);
   ops.set<Op::destroy_qp>(destroyQp);

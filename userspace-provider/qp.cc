@@ -73,12 +73,12 @@ int joinCqs(QueuePair* qp) {
 }
 
 // Creation after the kernel's part; base is valid. Returns 0 or a positive errno.
-int setUp(QueuePair* qp, const ibv_qp_init_attr& attr, const kiwarp_create_qp_resp& created) {
+int setUp(QueuePair* qp, const ibv_qp_init_attr_ex& attr, const kiwarp_create_qp_resp& created) {
   ibv_qp* base = &qp->qp;
   qp->send.limits = {.max_send_sge = attr.cap.max_send_sge,
                      .max_inline = created.max_inline,
                      .signal_all = attr.sq_sig_all != 0,
-                     .windows = (Context::of(base->context)->caps & KIWARP_CAP_MW) != 0};
+                     .caps = Context::of(base->context)->caps};
   qp->receive.limits = {.max_receive_sge = attr.cap.max_recv_sge};
   if (attr.srq != nullptr) qp->receive.without_entries = EINVAL;
   qp->send.doorbell = Doorbell(base, Doorbell::Kind::kSend);
@@ -109,33 +109,66 @@ void emptyQueues(QueuePair* qp) {
   });
 }
 
-}  // namespace
-
-ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (attr->send_cq == nullptr || attr->recv_cq == nullptr) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  std::unique_ptr<QueuePair> qp(new (std::nothrow) QueuePair);
-  if (!qp) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  ibv_qp* base = &qp->qp;
+// Returns 0 or a positive errno.
+int create(QueuePair* qp, ibv_context* context, ibv_qp_init_attr_ex* attr) {
   pabi::Request<ib_uverbs_create_qp> request;
   CreateQpResponse response;
-  int error = ibv_cmd_create_qp(pd, base, attr, &request, sizeof(request), response.core(),
-                                sizeof(response));
+  int error = ibv_cmd_create_qp_ex(context, qp, attr, &request, sizeof(request), response.core(),
+                                   sizeof(response));
+  if (error != 0) return error;
+  error = setUp(qp, *attr, response.driver);
+  if (error != 0) {
+    ibv_cmd_destroy_qp(&qp->qp);
+    return error;
+  }
+  reportCapacity(qp, &attr->cap);
+  return 0;
+}
+
+// Returns 0 or a positive errno.
+int refusal(const ibv_qp_init_attr_ex& attr) {
+  constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((attr.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr ||
+      attr.send_cq == nullptr || attr.recv_cq == nullptr) {
+    return EINVAL;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ibv_qp* createQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  const bool has_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  int error = refusal(*attr);
+  if (error == 0 && has_ops && !knowsSendOps(attr->send_ops_flags)) error = EOPNOTSUPP;
+  std::unique_ptr<QueuePair> qp;
   if (error == 0) {
-    error = setUp(qp.get(), *attr, response.driver);
-    if (error != 0) ibv_cmd_destroy_qp(base);
+    qp.reset(new (std::nothrow) QueuePair);
+    error = qp ? create(qp.get(), context, attr) : ENOMEM;
   }
   if (error != 0) {
     errno = error;
     return nullptr;
   }
-  reportCapacity(qp.get(), &attr->cap);
+  if (has_ops) enableSendOps(qp.get(), attr->send_ops_flags);
   return &qp.release()->qp;
+}
+
+ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex extended = {};
+  extended.qp_context = attr->qp_context;
+  extended.send_cq = attr->send_cq;
+  extended.recv_cq = attr->recv_cq;
+  extended.srq = attr->srq;
+  extended.cap = attr->cap;
+  extended.qp_type = attr->qp_type;
+  extended.sq_sig_all = attr->sq_sig_all;
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_qp* qp = createQpEx(pd->context, &extended);
+  if (qp != nullptr) attr->cap = extended.cap;
+  return qp;
 }
 
 int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {

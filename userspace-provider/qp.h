@@ -3,6 +3,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
+
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "queues.h"
@@ -24,6 +26,7 @@ struct QueuePair : pabi::Qp {
 };
 
 // Pointers are null with errno set on failure; numbers are 0 or a positive errno.
+ibv_qp* createQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask);
 int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr);
@@ -31,5 +34,9 @@ int destroyQp(ibv_qp* qp);
 int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind);
+
+// qp_ex.cc: flags of enum ibv_qp_create_send_ops_flags.
+bool knowsSendOps(uint64_t flags);
+void enableSendOps(QueuePair* pair, uint64_t flags);
 
 }  // namespace kiwarp

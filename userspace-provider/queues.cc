@@ -43,26 +43,61 @@ int report(const Progress<Wr>& progress, Wr** bad_wr) {
 
 }  // namespace
 
+int SendQueue::refusal() const {
+  if (ring.capacity() == 0) return ENOMEM;
+  // From CLOSING on, requests are accepted and complete as flushed.
+  const kiwarp_qp_state state = ring.state();
+  return state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT ? EINVAL : 0;
+}
+
+int SendQueue::submit(uint32_t* kept) {
+  const uint32_t count = ring.unpublished();
+  *kept = count;
+  if (count == 0) return 0;
+  ring.publish();
+  const int error = doorbell.ring();
+  if (error == 0) return 0;
+  *kept = ring.takeBack(count);
+  return *kept == count ? 0 : error;
+}
+
 int SendQueue::post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   std::lock_guard guard(lock);
-  if (ring.capacity() == 0) return report(Progress<ibv_send_wr>{wr, ENOMEM}, bad_wr);
-  // From CLOSING on, requests are accepted and complete as flushed.
-  kiwarp_qp_state state = ring.state();
-  if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) {
-    return report(Progress<ibv_send_wr>{wr, EINVAL}, bad_wr);
-  }
+  if (int error = refusal(); error != 0) return report(Progress<ibv_send_wr>{wr, error}, bad_wr);
 
   auto progress = pushList<kiwarp_sqe>(ring, wr, [this](kiwarp_sqe* sqe, const ibv_send_wr& from) {
     return fillSqe(sqe, from, limits);
   });
-  uint32_t count = ring.unpublished();
-  if (count > 0) {
-    ring.publish();
-    if (int error = doorbell.ring(); error != 0) {
-      progress = takeBack(ring, count, wr, error, progress);
-    }
+  uint32_t kept = 0;
+  if (int error = submit(&kept); error != 0) {
+    for (; kept > 0; --kept) wr = wr->next;
+    progress = {wr, error};
   }
   return report(progress, bad_wr);
+}
+
+void SendQueue::start() {
+  lock.lock();
+  current_ = nullptr;
+  error_ = refusal();
+}
+
+// Of a list whose doorbell fails, requests that the kernel has taken nevertheless are posted.
+int SendQueue::complete() {
+  int error = error_;
+  uint32_t kept = 0;
+  if (error == 0) {
+    error = submit(&kept);
+  } else {
+    ring.drop();
+  }
+  lock.unlock();
+  return error;
+}
+
+void SendQueue::abort() {
+  ring.drop();
+  lock.unlock();
 }
 
 int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {

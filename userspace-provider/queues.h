@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
 
 #include "doorbell.h"
@@ -22,12 +23,46 @@ class SendQueue {
  public:
   int post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
 
+  // The same, one request at a time. All between start() and complete() or abort(), which have the
+  // lock, is posted or nothing. add() gives the entry of the next request, with its header, and
+  // current() gives it again; both are null after an error. The first error is what complete()
+  // returns.
+  void start();
+  kiwarp_sqe* add(kiwarp_opcode opcode, uint64_t wr_id, unsigned int send_flags) {
+    std::byte* entry = error_ == 0 ? ring.next() : nullptr;
+    current_ = reinterpret_cast<kiwarp_sqe*>(entry);
+    if (entry == nullptr) {
+      failed(ENOMEM);
+      return nullptr;
+    }
+    ring.push();
+    beginSqe(current_, opcode, wr_id, send_flags, limits);
+    return current_;
+  }
+  [[nodiscard]] kiwarp_sqe* current() const { return current_; }
+  void failed(int error) {
+    if (error_ == 0) error_ = error;
+    current_ = nullptr;
+  }
+  [[nodiscard]] int complete();
+  void abort();
+
   WorkRing ring;
   Doorbell doorbell;
   QueueLimits limits;
   // Held over the doorbell: a doorbell that fails takes its entries back, so that no others may
   // have been posted behind them. The kernel transmits in there, so waiters must sleep.
   std::mutex lock;
+
+ private:
+  // 0, or why nothing can be posted now.
+  [[nodiscard]] int refusal() const;
+  // Shows the kernel what was pushed. Returns 0 or why some of it isn't posted; kept says how much
+  // is.
+  int submit(uint32_t* kept);
+
+  kiwarp_sqe* current_ = nullptr;
+  int error_ = 0;
 };
 
 // As ibv_post_recv(3), likewise; without a system call unless the queue pair is in error.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 namespace kiwarp {
 namespace {
@@ -19,104 +20,117 @@ constexpr uint32_t kMaxReadSge = 1;
 constexpr unsigned int kKnownSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// Requests that send nothing. Their list of SGEs isn't looked at.
-bool isLocal(const ibv_send_wr& wr) {
-  return wr.opcode == IBV_WR_BIND_MW || wr.opcode == IBV_WR_LOCAL_INV;
+// What the verbs call an operation is an opcode here, or nothing that can be posted.
+std::optional<kiwarp_opcode> opcodeOf(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_SEND:
+      return KIWARP_OP_SEND;
+    case IBV_WR_SEND_WITH_INV:
+      return KIWARP_OP_SEND_INV;
+    case IBV_WR_RDMA_WRITE:
+      return KIWARP_OP_WRITE;
+    case IBV_WR_RDMA_READ:
+      return KIWARP_OP_READ;
+    case IBV_WR_LOCAL_INV:
+      return KIWARP_OP_LOCAL_INV;
+    case IBV_WR_BIND_MW:
+      return KIWARP_OP_BIND_MW;
+    default:
+      return std::nullopt;
+  }
 }
 
-// Returns 0 or EINVAL. What only the kernel knows of window and region it checks when the request's
-// turn comes.
-int fillBind(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
-  const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-  if (wr.bind_mw.mw == nullptr) return EINVAL;
+// Requests that send nothing. Their list of SGEs isn't looked at.
+bool isLocal(kiwarp_opcode opcode) {
+  return opcode == KIWARP_OP_BIND_MW || opcode == KIWARP_OP_LOCAL_INV;
+}
+
+// What follows the header's common part. Returns 0 or EINVAL.
+int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
+  switch (sqe->opcode) {
+    case KIWARP_OP_SEND:
+      return 0;
+    case KIWARP_OP_SEND_INV:
+    case KIWARP_OP_LOCAL_INV:
+      sqe->inv_stag = wr.invalidate_rkey;
+      return 0;
+    case KIWARP_OP_BIND_MW:
+      return setBind(sqe, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+    default:
+      sqe->remote_addr = wr.wr.rdma.remote_addr;
+      sqe->rkey = wr.wr.rdma.rkey;
+      return 0;
+  }
+}
+
+int fillInline(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
+  // Nothing to copy is inline, too.
+  int error = addInline(sqe, nullptr, 0, limits);
+  for (int i = 0; i < wr.num_sge && error == 0; ++i) {
+    const ibv_sge& sge = wr.sg_list[i];
+    // The verbs carry addresses as numbers. NOLINTNEXTLINE(performance-no-int-to-ptr)
+    error = addInline(sqe, reinterpret_cast<const void*>(sge.addr), sge.length, limits);
+  }
+  return error;
+}
+
+}  // namespace
+
+void beginSqe(kiwarp_sqe* sqe, kiwarp_opcode opcode, uint64_t wr_id, unsigned int send_flags,
+              const QueueLimits& limits) {
+  uint8_t flags = 0;
+  if (limits.signal_all || (send_flags & IBV_SEND_SIGNALED) != 0) flags |= KIWARP_SQE_SIGNALED;
+  if ((send_flags & IBV_SEND_SOLICITED) != 0) flags |= KIWARP_SQE_SOLICITED;
+  if ((send_flags & IBV_SEND_FENCE) != 0) flags |= KIWARP_SQE_FENCE;
+  *sqe = {};
+  sqe->wr_id = wr_id;
+  sqe->opcode = opcode;
+  sqe->flags = flags;
+}
+
+int setSges(kiwarp_sqe* sqe, const ibv_sge* sges, size_t count, const QueueLimits& limits) {
+  if (count > limits.max_send_sge) return EINVAL;
+  if (sqe->opcode == KIWARP_OP_READ && count > kMaxReadSge) return EINVAL;
+  sqe->num_sge = static_cast<uint16_t>(count);
+  if (count > 0) std::memcpy(sqe + 1, sges, count * sizeof(kiwarp_sge));
+  return 0;
+}
+
+int addInline(kiwarp_sqe* sqe, const void* data, size_t length, const QueueLimits& limits) {
+  if (sqe->opcode == KIWARP_OP_READ || length > limits.max_inline - sqe->inline_len) return EINVAL;
+  auto* payload = reinterpret_cast<std::byte*>(sqe + 1);
+  if (length > 0) std::memcpy(payload + sqe->inline_len, data, length);
+  sqe->flags |= KIWARP_SQE_INLINE;
+  sqe->inline_len += static_cast<uint32_t>(length);
+  return 0;
+}
+
+int setBind(kiwarp_sqe* sqe, const ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info) {
+  if (window == nullptr) return EINVAL;
   if (info.mr == nullptr && info.length != 0) return EINVAL;
-  sqe->opcode = KIWARP_OP_BIND_MW;
   sqe->remote_addr = info.addr;
-  sqe->rkey = wr.bind_mw.rkey;
+  sqe->rkey = rkey;
   sqe->bind = {.length = info.length,
                .access = info.mw_access_flags,
                .lkey = info.mr != nullptr ? info.mr->lkey : 0};
   return 0;
 }
 
-// The opcode and what depends on it. Returns 0, EINVAL or EOPNOTSUPP.
-int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
-  sqe->remote_addr = 0;
-  sqe->rkey = 0;
-  sqe->inv_stag = 0;
-  sqe->rsvd[0] = 0;
-  sqe->rsvd[1] = 0;
-  if (isLocal(wr) && !limits.windows) return EOPNOTSUPP;
-  if (isLocal(wr) && (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
-  switch (wr.opcode) {
-    case IBV_WR_SEND:
-      sqe->opcode = KIWARP_OP_SEND;
-      return 0;
-    case IBV_WR_SEND_WITH_INV:
-      sqe->opcode = KIWARP_OP_SEND_INV;
-      sqe->inv_stag = wr.invalidate_rkey;
-      return 0;
-    case IBV_WR_LOCAL_INV:
-      sqe->opcode = KIWARP_OP_LOCAL_INV;
-      sqe->inv_stag = wr.invalidate_rkey;
-      return 0;
-    case IBV_WR_BIND_MW:
-      return fillBind(sqe, wr);
-    case IBV_WR_RDMA_WRITE:
-      sqe->opcode = KIWARP_OP_WRITE;
-      break;
-    case IBV_WR_RDMA_READ:
-      if ((wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
-      if (static_cast<uint32_t>(wr.num_sge) > kMaxReadSge) return EINVAL;
-      sqe->opcode = KIWARP_OP_READ;
-      break;
-    default:
-      return EINVAL;
-  }
-  sqe->remote_addr = wr.wr.rdma.remote_addr;
-  sqe->rkey = wr.wr.rdma.rkey;
+int checkOp(kiwarp_opcode opcode, uint32_t caps) {
+  if (isLocal(opcode) && (caps & KIWARP_CAP_MW) == 0) return EOPNOTSUPP;
   return 0;
 }
-
-int fillInline(kiwarp_sqe* sqe, const ibv_send_wr& wr, uint32_t max_inline) {
-  auto* payload = reinterpret_cast<std::byte*>(sqe + 1);
-  uint32_t length = 0;
-  for (int i = 0; i < wr.num_sge; ++i) {
-    const ibv_sge& sge = wr.sg_list[i];
-    if (sge.length > max_inline - length) return EINVAL;
-    if (sge.length == 0) continue;
-    // The verbs carry addresses as numbers. NOLINTNEXTLINE(performance-no-int-to-ptr)
-    std::memcpy(payload + length, reinterpret_cast<const void*>(sge.addr), sge.length);
-    length += sge.length;
-  }
-  sqe->flags |= KIWARP_SQE_INLINE;
-  sqe->num_sge = 0;
-  sqe->inline_len = length;
-  return 0;
-}
-
-
-}  // namespace
 
 int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
-  const int num_sge = isLocal(wr) ? 0 : wr.num_sge;
-  if (num_sge < 0 || static_cast<uint32_t>(num_sge) > limits.max_send_sge) return EINVAL;
-  if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
-  if (int error = fillOperation(sqe, wr, limits); error != 0) return error;
-
-  sqe->wr_id = wr.wr_id;
-  sqe->flags = 0;
-  if (limits.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0) {
-    sqe->flags |= KIWARP_SQE_SIGNALED;
-  }
-  if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) sqe->flags |= KIWARP_SQE_SOLICITED;
-  if ((wr.send_flags & IBV_SEND_FENCE) != 0) sqe->flags |= KIWARP_SQE_FENCE;
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) return fillInline(sqe, wr, limits.max_inline);
-
-  sqe->num_sge = static_cast<uint16_t>(num_sge);
-  sqe->inline_len = 0;
-  if (num_sge > 0) std::memcpy(sqe + 1, wr.sg_list, num_sge * sizeof(kiwarp_sge));
-  return 0;
+  const std::optional<kiwarp_opcode> opcode = opcodeOf(wr.opcode);
+  if (!opcode || (wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
+  if (int error = checkOp(*opcode, limits.caps); error != 0) return error;
+  beginSqe(sqe, *opcode, wr.wr_id, wr.send_flags, limits);
+  if (int error = fillOperation(sqe, wr); error != 0) return error;
+  if (isLocal(*opcode)) return (wr.send_flags & IBV_SEND_INLINE) != 0 ? EINVAL : 0;
+  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > limits.max_send_sge) return EINVAL;
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) return fillInline(sqe, wr, limits);
+  return setSges(sqe, wr.sg_list, static_cast<size_t>(wr.num_sge), limits);
 }
 
 int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits) {

@@ -65,9 +65,9 @@ int ibv_cmd_modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr,
                       size_t request_size);
 int ibv_cmd_destroy_cq(ibv_cq* cq);
 
-int ibv_cmd_create_qp(ibv_pd* pd, ibv_qp* qp, ibv_qp_init_attr* attr,
-                      kiwarp::pabi::Request<ib_uverbs_create_qp>* request, size_t request_size,
-                      ib_uverbs_create_qp_resp* response, size_t response_size);
+int ibv_cmd_create_qp_ex(ibv_context* context, kiwarp::pabi::Qp* qp, ibv_qp_init_attr_ex* attr,
+                         kiwarp::pabi::Request<ib_uverbs_create_qp>* request, size_t request_size,
+                         ib_uverbs_create_qp_resp* response, size_t response_size);
 int ibv_cmd_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
                       kiwarp::pabi::Request<ib_uverbs_modify_qp>* request, size_t request_size);
 int ibv_cmd_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr,

@@ -132,6 +132,9 @@ struct Cq {
 
 struct Xrcd;
 
+// Of Qp.valid: the functions of qp_ex are set.
+inline constexpr uint32_t kQpExValid = 1U << 1;
+
 struct Qp {
   union {
     ibv_qp qp;

@@ -59,6 +59,9 @@ class WorkRing {
     return state();
   }
 
+  // Forgets what was pushed since.
+  void drop() { head_ = published_; }
+
   // Undoes the publication of the last count entries, less those that the kernel has already
   // taken. Returns how many stay posted; they are the first ones.
   uint32_t takeBack(uint32_t count);

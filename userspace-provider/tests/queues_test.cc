@@ -174,6 +174,71 @@ TEST_F(QueuesTest, TakesAFailedListBack) {
   EXPECT_EQ(kernel_send_.posted(), 3U);
 }
 
+TEST_F(QueuesTest, BuildsABatchWithOneDoorbell) {
+  send_.start();
+  for (uint64_t id = 0; id < 3; ++id) {
+    kiwarp_sqe* sqe = send_.add(KIWARP_OP_WRITE, id, IBV_SEND_SIGNALED);
+    ASSERT_NE(sqe, nullptr);
+    EXPECT_EQ(sqe, send_.current());
+  }
+  EXPECT_EQ(kernel_send_.posted(), 0U);
+  EXPECT_EQ(send_.complete(), 0);
+  EXPECT_EQ(kernel_send_.posted(), 3U);
+  for (uint64_t id = 0; id < 3; ++id) EXPECT_EQ(kernel_send_.take<kiwarp_sqe>()->wr_id, id);
+  EXPECT_EQ(doorbells().size(), 1U);
+}
+
+TEST_F(QueuesTest, LeavesNothingOfAnAbortedBatch) {
+  for (int round = 0; round < 3; ++round) {
+    send_.start();
+    for (uint32_t i = 0; i < kEntries; ++i) ASSERT_NE(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+    send_.abort();
+  }
+  EXPECT_EQ(kernel_send_.posted(), 0U);
+  EXPECT_EQ(doorbells().size(), 0U);
+  auto list = listOf<ibv_send_wr>(kEntries);
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(send_.post(list.data(), &bad), 0);
+  EXPECT_EQ(kernel_send_.posted(), kEntries);
+}
+
+TEST_F(QueuesTest, RefusesABatchAsAWholeForItsFirstError) {
+  send_.start();
+  ASSERT_NE(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+  send_.failed(EINVAL);
+  EXPECT_EQ(send_.current(), nullptr);
+  EXPECT_EQ(send_.add(KIWARP_OP_SEND, 2, 0), nullptr);
+  send_.failed(ENOMEM);
+  EXPECT_EQ(send_.complete(), EINVAL);
+  send_.start();
+  for (uint32_t i = 0; i < kEntries; ++i) ASSERT_NE(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+  EXPECT_EQ(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+  EXPECT_EQ(send_.complete(), ENOMEM);
+  EXPECT_EQ(kernel_send_.posted(), 0U);
+  EXPECT_EQ(doorbells().size(), 0U);
+}
+
+TEST_F(QueuesTest, RefusesABatchInTheStatesThatDoNotAllowIt) {
+  for (auto state : {KIWARP_QPS_RESET, KIWARP_QPS_INIT}) {
+    setState(state);
+    send_.start();
+    EXPECT_EQ(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+    EXPECT_EQ(send_.complete(), EINVAL);
+  }
+  setState(KIWARP_QPS_ERROR);
+  send_.start();
+  EXPECT_NE(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+  EXPECT_EQ(send_.complete(), 0);
+}
+
+TEST_F(QueuesTest, TakesAFailedBatchBack) {
+  breakDoorbell();
+  send_.start();
+  ASSERT_NE(send_.add(KIWARP_OP_SEND, 1, 0), nullptr);
+  EXPECT_EQ(send_.complete(), EBADF);
+  EXPECT_EQ(kernel_send_.posted(), 0U);
+}
+
 TEST_F(QueuesTest, ReceivesWithoutASystemCall) {
   breakDoorbell();
   for (auto state : {KIWARP_QPS_INIT, KIWARP_QPS_RTS, KIWARP_QPS_CLOSING}) {

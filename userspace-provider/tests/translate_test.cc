@@ -17,7 +17,7 @@ constexpr QueueLimits kLimits = {.max_send_sge = kMaxSge,
                                  .max_receive_sge = 2,
                                  .max_inline = kMaxInline,
                                  .signal_all = false,
-                                 .windows = true};
+                                 .caps = KIWARP_CAP_MW};
 
 // An entry with garbage in it, so that a member that isn't set shows.
 struct Entry {
@@ -230,7 +230,7 @@ TEST(FillSqe, RefusesABindThatNamesNothing) {
 
 TEST(FillSqe, WindowsNeedAModuleThatHasThem) {
   QueueLimits limits = kLimits;
-  limits.windows = false;
+  limits.caps = 0;
   Entry entry;
   EXPECT_EQ(fillSqe(&entry.sqe, BindWr(), limits), EOPNOTSUPP);
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_LOCAL_INV, 0), limits), EOPNOTSUPP);

@@ -10,5 +10,6 @@ namespace kiwarp::vm {
 void addCqCases(std::vector<Case>* cases);
 void addMrCases(std::vector<Case>* cases);
 void addPollCases(std::vector<Case>* cases);
+void addPostCases(std::vector<Case>* cases);
 
 }  // namespace kiwarp::vm

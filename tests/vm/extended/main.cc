@@ -40,6 +40,7 @@ std::vector<Case> allCases() {
   kiwarp::vm::addCqCases(&cases);
   kiwarp::vm::addMrCases(&cases);
   kiwarp::vm::addPollCases(&cases);
+  kiwarp::vm::addPostCases(&cases);
   return cases;
 }
 

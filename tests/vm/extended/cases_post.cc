@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+//
+// Posting by ibv_wr_*().
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "extended/cases.h"
+
+namespace kiwarp::vm {
+namespace {
+
+constexpr size_t kSize = 4096;
+constexpr int kFull = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr uint64_t kOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
+                          IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
+constexpr uint32_t kDepth = 8;
+constexpr uint32_t kInline = 64;
+
+ibv_qp_init_attr_ex attributes(const QpConfig& config, uint64_t ops) {
+  const ibv_qp_init_attr plain = toInitAttr(config);
+  ibv_qp_init_attr_ex attr{};
+  attr.send_cq = plain.send_cq;
+  attr.recv_cq = plain.recv_cq;
+  attr.cap = plain.cap;
+  attr.qp_type = plain.qp_type;
+  attr.sq_sig_all = plain.sq_sig_all;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.pd = config.pd;
+  attr.send_ops_flags = ops;
+  return attr;
+}
+
+// A link whose queue pairs have the functions, and a region at each end.
+struct ExLink {
+  explicit ExLink(Env& env) : near(env.pd(), kSize, kFull), far(env.pd(), kSize, kFull) {
+    LinkOptions options;
+    options.client.send_wr = kDepth;
+    options.client.send_sge = 3;
+    options.client.inline_data = kInline;
+    options.make_qp = [](CmId& id, const QpConfig& config) {
+      ibv_qp_init_attr_ex attr = attributes(config, kOps);
+      checkErrno(rdma_create_qp_ex(id.get(), &attr), "rdma_create_qp_ex");
+      return attr.cap;
+    };
+    link = env.connect(options);
+    qp = ibv_qp_to_qp_ex(link->client.qp());
+    if (!qp) fail("ibv_qp_to_qp_ex: none");
+    qp->wr_flags = IBV_SEND_SIGNALED;
+  }
+
+  // A request's id; its other members are the builder's.
+  ibv_qp_ex* as(uint64_t id) const {
+    qp->wr_id = id;
+    return qp;
+  }
+  ibv_cq* sends() const { return link->client.send_cq.get(); }
+  ibv_cq* receives() const { return link->server.recv_cq.get(); }
+
+  Buffer near, far;
+  std::unique_ptr<Link> link;
+  ibv_qp_ex* qp = nullptr;
+};
+
+void fill(const Buffer& buffer, uint8_t first) {
+  for (size_t i = 0; i < buffer.size(); ++i) buffer.data()[i] = static_cast<uint8_t>(first + i);
+}
+
+void expectBytes(const char* what, const uint8_t* expected, const uint8_t* got, size_t length) {
+  if (std::memcmp(expected, got, length) != 0) fail("%s: other bytes", what);
+}
+
+// One of each in one batch.
+void everyBuilder(Env& env) {
+  const ExLink ex(env);
+  fill(ex.near, 3);
+  std::memset(ex.far.data(), 0, kSize);
+  Buffer inbox(env.pd(), kSize, kFull);
+  for (uint64_t id : {10, 11, 12}) {
+    mustRecv(ex.link->server.qp(), id, {inbox.sge(static_cast<int64_t>(id - 10) * 100, 100)});
+  }
+  const ibv_sge list[] = {ex.near.sge(0, 5), ex.near.sge(50, 6), ex.near.sge(100, 7)};
+  std::array<char, 10> text{"inline da"};
+  const ibv_data_buf buffers[] = {{text.data(), 3}, {text.data() + 5, 4}};
+  ibv_wr_start(ex.qp);
+  ibv_wr_send(ex.as(1));
+  ibv_wr_set_sge_list(ex.qp, 3, list);
+  ibv_wr_send(ex.as(2));
+  ibv_wr_set_inline_data(ex.qp, text.data(), text.size());
+  ibv_wr_send(ex.as(3));
+  ibv_wr_set_inline_data_list(ex.qp, 2, buffers);
+  ibv_wr_rdma_write(ex.as(4), ex.far.rkey(), ex.far.address() + 8);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 300);
+  ibv_wr_rdma_write(ex.as(5), ex.far.rkey(), ex.far.address() + 1000);
+  ibv_wr_set_inline_data(ex.qp, text.data(), 4);
+  ibv_wr_rdma_read(ex.as(6), ex.far.rkey(), ex.far.address() + 8);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 2000, 300);
+  text.fill('x');  // It was copied.
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  for (uint64_t id = 1; id <= 6; ++id) env.expectWc(ex.sends(), id, {IBV_WC_SUCCESS}, "request");
+  for (uint64_t id : {10, 11, 12}) {
+    env.expectWc(ex.receives(), id, {IBV_WC_SUCCESS}, "receive");
+  }
+  expectBytes("SGE list, first", ex.near.data(), inbox.data(), 5);
+  expectBytes("SGE list, second", ex.near.data() + 50, inbox.data() + 5, 6);
+  expectBytes("SGE list, third", ex.near.data() + 100, inbox.data() + 11, 7);
+  expectBytes("inline", reinterpret_cast<const uint8_t*>("inline da"), inbox.data() + 100, 10);
+  expectBytes("inline list", reinterpret_cast<const uint8_t*>("inle da"), inbox.data() + 200, 7);
+  expectBytes("Write", ex.near.data(), ex.far.data() + 8, 300);
+  expectBytes("inline Write", reinterpret_cast<const uint8_t*>("inli"), ex.far.data() + 1000, 4);
+  expectBytes("Read", ex.near.data(), ex.near.data() + 2000, 300);
+  env.expectAlive(*ex.link);
+}
+
+// Without payload, without a completion, and between calls of ibv_post_send().
+void mixed(Env& env) {
+  const ExLink ex(env);
+  for (uint64_t id = 0; id < 3; ++id) mustRecv(ex.link->server.qp(), id, {});
+  ibv_wr_start(ex.qp);
+  ex.qp->wr_flags = 0;
+  ibv_wr_send(ex.as(1));
+  expectErrno("unsignalled", 0, ibv_wr_complete(ex.qp));
+  expectErrno("ibv_post_send", 0, postSend(ex.link->client.qp(), {Work::send(2, {})}).error);
+  ibv_wr_start(ex.qp);
+  ex.qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_FENCE;
+  ibv_wr_send(ex.as(3));
+  expectErrno("signalled", 0, ibv_wr_complete(ex.qp));
+  env.expectWc(ex.sends(), 2, {IBV_WC_SUCCESS}, "ibv_post_send's");
+  env.expectWc(ex.sends(), 3, {IBV_WC_SUCCESS}, "ibv_wr_complete's");
+  for (uint64_t id = 0; id < 3; ++id) env.expectWc(ex.receives(), id, {IBV_WC_SUCCESS}, "receive");
+  ibv_wr_start(ex.qp);
+  expectErrno("nothing", 0, ibv_wr_complete(ex.qp));
+  env.expectAlive(*ex.link);
+}
+
+void aborted(Env& env) {
+  const ExLink ex(env);
+  for (int round = 0; round < 3; ++round) {
+    ibv_wr_start(ex.qp);
+    for (uint64_t id = 0; id < kDepth; ++id) {
+      ibv_wr_send(ex.as(100 + id));
+      ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 8);
+    }
+    ibv_wr_abort(ex.qp);
+  }
+  // Neither a request nor a completion is left, and all of the ring is free.
+  mustRecv(ex.link->server.qp(), 7, {});
+  ibv_wr_start(ex.qp);
+  for (uint64_t id = 0; id < kDepth - 1; ++id) {
+    ibv_wr_rdma_write(ex.as(id), ex.far.rkey(), ex.far.address());
+    ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 8);
+  }
+  ibv_wr_send(ex.as(kDepth - 1));
+  expectErrno("as many as fit", 0, ibv_wr_complete(ex.qp));
+  for (uint64_t id = 0; id < kDepth; ++id) {
+    env.expectWc(ex.sends(), id, {IBV_WC_SUCCESS}, "request");
+  }
+  env.expectWc(ex.receives(), 7, {IBV_WC_SUCCESS}, "receive");
+  env.expectAlive(*ex.link);
+}
+
+// What build() does is refused as a whole, also what was good before it.
+template <typename Build>
+void expectRefused(const ExLink& ex, const char* what, int error, Build build) {
+  ibv_wr_start(ex.qp);
+  ibv_wr_send(ex.as(50));
+  build();
+  ibv_wr_send(ex.as(51));
+  expectErrno(what, error, ibv_wr_complete(ex.qp));
+}
+
+void refused(Env& env) {
+  const ExLink ex(env);
+  const std::vector<ibv_sge> sges(4, ex.near.sge(0, 4));
+  std::array<uint8_t, 4096> data{};
+  const ibv_data_buf halves[] = {{data.data(), 200}, {data.data(), 200}};
+  const auto tooManySges = [&] { ibv_wr_set_sge_list(ex.qp, sges.size(), sges.data()); };
+  expectRefused(ex, "too many SGEs", EINVAL, tooManySges);
+  expectRefused(ex, "too much inline", EINVAL,
+                [&] { ibv_wr_set_inline_data(ex.qp, data.data(), data.size()); });
+  expectRefused(ex, "too much inline in all", EINVAL,
+                [&] { ibv_wr_set_inline_data_list(ex.qp, 2, halves); });
+  expectRefused(ex, "an inline Read", EINVAL, [&] {
+    ibv_wr_rdma_read(ex.as(1), ex.far.rkey(), ex.far.address());
+    ibv_wr_set_inline_data(ex.qp, data.data(), 4);
+  });
+  expectRefused(ex, "a Read into two places", EINVAL, [&] {
+    ibv_wr_rdma_read(ex.as(1), ex.far.rkey(), ex.far.address());
+    ibv_wr_set_sge_list(ex.qp, 2, sges.data());
+  });
+  expectRefused(ex, "more than the queue has room for", ENOMEM, [&] {
+    for (uint32_t i = 0; i < 2 * kDepth; ++i) ibv_wr_send(ex.as(i));
+  });
+  expectRefused(ex, "the first error counts", EINVAL, [&] {
+    tooManySges();
+    for (uint32_t i = 0; i < 2 * kDepth; ++i) ibv_wr_send(ex.as(i));
+  });
+  // Nothing of it was posted.
+  ibv_wc wc{};
+  expectSame("completions", "0", strf("%d", ibv_poll_cq(ex.sends(), 1, &wc)));
+  env.expectAlive(*ex.link);
+}
+
+void sendInvalidate(Env& env) {
+  const ExLink ex(env);
+  mustRecv(ex.link->server.qp(), 1, {});
+  ibv_wr_start(ex.qp);
+  ibv_wr_send_inv(ex.as(2), ex.far.rkey());
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  // The peer may not withdraw such a region.
+  env.expectEnded(*ex.link);
+}
+
+void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoil = 0,
+              uint32_t more = 0) {
+  Cq cq = createCq(env.context(), 16);
+  QpConfig config;
+  config.pd = env.pd();
+  config.send_cq = config.recv_cq = cq.get();
+  ibv_qp_init_attr_ex attr = attributes(config, ops);
+  attr.comp_mask = (attr.comp_mask & ~spoil) | more;
+  errno = 0;
+  RawQp qp(ibv_create_qp_ex(env.context(), &attr));
+  expectErrno(what, error, qp ? 0 : errno);
+  if (qp && !ibv_qp_to_qp_ex(qp.get())) fail("%s: without functions", what);
+  if (!qp) return;
+  // In RESET nothing can be posted.
+  ibv_qp_ex* ex = ibv_qp_to_qp_ex(qp.get());
+  ibv_wr_start(ex);
+  ibv_wr_send(ex);
+  expectErrno("a Send in RESET", EINVAL, ibv_wr_complete(ex));
+}
+
+void created(Env& env) {
+  refuseQp(env, "all that there are", 0, kOps);
+  refuseQp(env, "TSO", EOPNOTSUPP, kOps | IBV_QP_EX_WITH_TSO);
+  refuseQp(env, "atomic Writes", EOPNOTSUPP, kOps | IBV_QP_EX_WITH_ATOMIC_WRITE);
+  refuseQp(env, "no protection domain", EINVAL, kOps, IBV_QP_INIT_ATTR_PD);
+  refuseQp(env, "creation flags", EOPNOTSUPP, kOps, 0, IBV_QP_INIT_ATTR_CREATE_FLAGS);
+  auto link = env.connect();
+  if (ibv_qp_to_qp_ex(link->client.qp())) fail("a queue pair without functions has some");
+}
+
+}  // namespace
+
+void addPostCases(std::vector<Case>* cases) {
+  cases->insert(cases->end(), {{"post", everyBuilder},
+                               {"post-mixed", mixed},
+                               {"post-aborted", aborted},
+                               {"post-refused", refused},
+                               {"post-invalidate", sendInvalidate},
+                               {"post-created", created}});
+}
+
+}  // namespace kiwarp::vm
