@@ -217,6 +217,36 @@ static inline struct ib_mr *kw_reg_user_mr_op(struct ib_pd *ibpd, u64 start,
 }
 #endif
 
+/* Since 6.13 a namespace's name is a string. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define KW_IMPORT_NS_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
+#else
+#define KW_IMPORT_NS_DMA_BUF	MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
+/* As for kw_reg_user_mr_op(). */
+struct ib_mr *kw_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 len,
+				    u64 iova, int fd, int access);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+static inline struct ib_mr *
+kw_reg_user_mr_dmabuf_op(struct ib_pd *ibpd, u64 offset, u64 len, u64 iova,
+			 int fd, int access, struct uverbs_attr_bundle *attrs)
+{
+	return kw_reg_user_mr_dmabuf(ibpd, offset, len, iova, fd, access);
+}
+#else
+static inline struct ib_mr *
+kw_reg_user_mr_dmabuf_op(struct ib_pd *ibpd, u64 offset, u64 len, u64 iova,
+			 int fd, int access, struct ib_dmah *dmah,
+			 struct uverbs_attr_bundle *attrs)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return kw_reg_user_mr_dmabuf(ibpd, offset, len, iova, fd, access);
+}
+#endif
+
 #include <linux/hrtimer.h>
 
 /* 6.13 sets a timer up in one call. */

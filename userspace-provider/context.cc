@@ -54,6 +54,7 @@ void setOps(Context* context) {
   ops.set<Op::alloc_pd>(allocPd);
   ops.set<Op::dealloc_pd>(deallocPd);
   ops.set<Op::reg_mr>(regMr);
+  ops.set<Op::reg_dmabuf_mr>(regDmabufMr);
   ops.set<Op::rereg_mr>(reregMr);
   ops.set<Op::dereg_mr>(deregMr);
   ops.set<Op::create_cq>(createCq);

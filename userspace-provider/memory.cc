@@ -49,6 +49,20 @@ ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int acces
   return &mr.release()->mr;
 }
 
+ibv_mr* regDmabufMr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
+  std::unique_ptr<pabi::Mr> mr(new (std::nothrow) pabi::Mr{});
+  if (!mr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (int error = ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, mr.get());
+      error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  return &mr.release()->mr;
+}
+
 int reregMr(pabi::Mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   pabi::Request<ib_uverbs_rereg_mr> request;
   pabi::PlainResponse<ib_uverbs_rereg_mr_resp> response;

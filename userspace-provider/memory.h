@@ -17,6 +17,7 @@ namespace kiwarp {
 ibv_pd* allocPd(ibv_context* context);
 int deallocPd(ibv_pd* pd);
 ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
+ibv_mr* regDmabufMr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access);
 int reregMr(pabi::Mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
 int deregMr(pabi::Mr* mr);
 ibv_mw* allocMw(ibv_pd* pd, ibv_mw_type type);

@@ -214,6 +214,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.query_qp = kw_query_qp,
 	.query_srq = kw_query_srq,
 	.reg_user_mr = kw_reg_user_mr_op,
+	.reg_user_mr_dmabuf = kw_reg_user_mr_dmabuf_op,
 	.req_notify_cq = kw_req_notify_cq,
 	.rereg_user_mr = kw_rereg_user_mr,
 	KW_OPS_PORT_EVENT

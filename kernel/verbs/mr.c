@@ -73,6 +73,7 @@ static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
 static void kw_mr_free(struct kw_device *dev, struct kw_mr *mr)
 {
 	ib_umem_release(mr->umem);
+	kw_dmabuf_unmap(mr);
 	kvfree(mr->mem.ext);
 	kvfree(mr->next_ext);
 	kfree_rcu(mr, rcu);
@@ -243,6 +244,44 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 	return kw_mr_publish(dev, mr);
 }
 
+/**
+ * kw_reg_user_mr_dmabuf() - register part of a dma-buf
+ * @ibpd: protection domain
+ * @offset: of the first byte in the buffer
+ * @len: bytes
+ * @iova: as for kw_reg_user_mr()
+ * @fd: the buffer
+ * @access: IB_ACCESS_*
+ *
+ * Context: process.
+ * Return: the region, or as kw_reg_user_mr() and kw_dmabuf_map().
+ */
+struct ib_mr *kw_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 len,
+				    u64 iova, int fd, int access)
+{
+	struct kw_device *dev = to_kw_dev(ibpd->device);
+	struct kw_mr *mr;
+	int ret;
+
+	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!kw_mr_range_good(offset, len, iova))
+		return ERR_PTR(-EINVAL);
+	mr = kw_mr_new(ibpd, access);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = kw_dmabuf_map(mr, fd, offset, len);
+	if (ret) {
+		kw_mr_free(dev, mr);
+		return ERR_PTR(ret);
+	}
+	mr->ib.iova = iova;
+	mr->ib.length = len;
+	mr->mem.base = iova;
+	mr->mem.valid = true;
+	return kw_mr_publish(dev, mr);
+}
+
 /*
  * Memory that was pinned only to be read has to be pinned once more to be
  * written. That is done by address: only in the process that it is of.
@@ -352,7 +391,7 @@ struct ib_mr *kw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = old->mem.access;
-	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
+	if (old->dmabuf || access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return ERR_PTR(-EOPNOTSUPP);
 	mr = kw_mr_new(ibpd, access);
 	if (!mr)

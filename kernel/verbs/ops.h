@@ -69,6 +69,10 @@ struct ib_mr *kw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 int kw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int kw_dealloc_mw(struct ib_mw *ibmw);
 
+/* mr_dmabuf.c */
+int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len);
+void kw_dmabuf_unmap(struct kw_mr *mr);
+
 /* counters.c */
 struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,

@@ -177,6 +177,8 @@ struct kw_pd {
  * @mem: the data path's part
  * @umem: pinned pages of a process, or NULL
  * @windows: how many memory windows are bound to it
+ * @dmabuf: the memory is part of this buffer; NULL for all others
+ * @dmabuf_va: where it is mapped in the kernel
  * @replaced: re-registered: another object has its place and STag
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
  * @next_pages: mapped by the last kw_map_mr_sg()
@@ -190,6 +192,8 @@ struct kw_mr {
 	struct kw_mem mem;
 	struct ib_umem *umem;
 	u32 windows;
+	struct dma_buf *dmabuf;
+	u8 *dmabuf_va;
 	bool replaced;
 	u32 max_pages;
 	u32 next_pages;

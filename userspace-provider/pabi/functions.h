@@ -38,6 +38,8 @@ int ibv_cmd_dealloc_pd(ibv_pd* pd);
 int ibv_cmd_reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access,
                    kiwarp::pabi::Mr* mr, kiwarp::pabi::Request<ib_uverbs_reg_mr>* request,
                    size_t request_size, ib_uverbs_reg_mr_resp* response, size_t response_size);
+int ibv_cmd_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                          int access, kiwarp::pabi::Mr* mr);
 int ibv_cmd_rereg_mr(kiwarp::pabi::Mr* mr, uint32_t flags, void* address, size_t length,
                      uint64_t iova, int access, ibv_pd* pd,
                      kiwarp::pabi::Request<ib_uverbs_rereg_mr>* request, size_t request_size,

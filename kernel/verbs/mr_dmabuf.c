@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Memory of dma-bufs, for regions.
+ *
+ * Data is copied by the CPU, in any context. So the whole buffer is mapped into
+ * the kernel's address space as long as the region exists, which its exporter
+ * has to be able to do, and which keeps its pages in place. Its addresses are
+ * not in the direct map: what is sent from there is always copied.
+ */
+#include <linux/dma-buf.h>
+#include <linux/iosys-map.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "verbs/ops.h"
+
+#if IS_ENABLED(CONFIG_DMA_SHARED_BUFFER)
+
+KW_IMPORT_NS_DMA_BUF;
+
+static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
+{
+	struct iosys_map map;
+	int ret;
+
+	ret = dma_buf_vmap_unlocked(buf, &map);
+	/* An exporter may have another error for what it cannot do at all. */
+	if (ret)
+		return ret == -ENOMEM || ret == -EINTR ? ret : -EOPNOTSUPP;
+	/* A device's memory takes other instructions than those that copy. */
+	if (map.is_iomem) {
+		dma_buf_vunmap_unlocked(buf, &map);
+		return -EOPNOTSUPP;
+	}
+	*va = map.vaddr;
+	return 0;
+}
+
+/**
+ * kw_dmabuf_map() - make part of a dma-buf a region's memory
+ * @mr: new region, with its access rights
+ * @fd: the buffer
+ * @offset: of the region's first byte in it
+ * @len: bytes
+ *
+ * Context: process.
+ * Return: 0; -EBADF or -EINVAL for what is no dma-buf, -EINVAL for a range that
+ * is not in it, -EACCES for write access to a buffer that may be read only,
+ * -EOPNOTSUPP if a CPU cannot access it; -ENOMEM. If it fails, @mr has to be
+ * freed.
+ */
+int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
+{
+	struct dma_buf *buf;
+	u8 *va;
+	int ret = -EINVAL;
+
+	buf = dma_buf_get(fd);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	if (!len || offset > buf->size || len > buf->size - offset)
+		goto put;
+	ret = -EACCES;
+	if (ib_access_writable(mr->mem.access) &&
+	    !(buf->file->f_mode & FMODE_WRITE))
+		goto put;
+	ret = -ENOMEM;
+	mr->mem.ext = kvzalloc(sizeof(*mr->mem.ext), GFP_KERNEL_ACCOUNT);
+	if (!mr->mem.ext)
+		goto put;
+	ret = kw_dmabuf_vmap(buf, &va);
+	if (ret)
+		goto put;
+	mr->mem.ext->va = va + offset;
+	mr->mem.nr_ext = 1;
+	mr->mem.len = len;
+	mr->dmabuf = buf;
+	mr->dmabuf_va = va;
+	return 0;
+put:
+	dma_buf_put(buf);
+	return ret;
+}
+
+/**
+ * kw_dmabuf_unmap() - undo kw_dmabuf_map()
+ * @mr: region that nobody uses any more; of a dma-buf or not
+ *
+ * Context: process.
+ */
+void kw_dmabuf_unmap(struct kw_mr *mr)
+{
+	struct iosys_map map = IOSYS_MAP_INIT_VADDR(mr->dmabuf_va);
+
+	if (!mr->dmabuf)
+		return;
+	dma_buf_vunmap_unlocked(mr->dmabuf, &map);
+	dma_buf_put(mr->dmabuf);
+}
+
+#else
+
+int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
+{
+	return -EOPNOTSUPP;
+}
+
+void kw_dmabuf_unmap(struct kw_mr *mr)
+{
+}
+
+#endif
