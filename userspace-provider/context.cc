@@ -57,6 +57,10 @@ void setOps(Context* context) {
   ops.set<Op::reg_dmabuf_mr>(regDmabufMr);
   ops.set<Op::rereg_mr>(reregMr);
   ops.set<Op::dereg_mr>(deregMr);
+  ops.set<Op::import_pd>(importPd);
+  ops.set<Op::unimport_pd>(unimportPd);
+  ops.set<Op::import_mr>(importMr);
+  ops.set<Op::unimport_mr>(unimportMr);
   ops.set<Op::create_cq>(createCq);
   ops.set<Op::create_cq_ex>(createCqEx);
   ops.set<Op::resize_cq>(resizeCq);
@@ -105,13 +109,19 @@ int connectToKernel(Context* context) {
   return 0;
 }
 
-}  // namespace
+// Whoever opened the channel has compared versions. A module that can be asked has all that this
+// provider knows; what its settings switch off it refuses itself.
+int queryKernel(Context* context) {
+  context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
+  return ibv_cmd_query_context(&context->context, nullptr);
+}
 
-verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_data*/) {
+// connect(context) returns 0 or a positive errno.
+verbs_context* makeContext(ibv_device* device, int command_fd, int (*connect)(Context*)) {
   auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
       device, command_fd, sizeof(Context), nullptr, KIWARP_DRIVER_ID));
   if (context == nullptr) return nullptr;
-  if (int error = connectToKernel(context); error != 0) {
+  if (int error = connect(context); error != 0) {
     verbs_uninit_context(context);
     std::free(context);
     errno = error;
@@ -119,6 +129,16 @@ verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_
   }
   setOps(context);
   return context;
+}
+
+}  // namespace
+
+verbs_context* allocContext(ibv_device* device, int command_fd, void* /*private_data*/) {
+  return makeContext(device, command_fd, connectToKernel);
+}
+
+verbs_context* importContext(ibv_device* device, int command_fd) {
+  return makeContext(device, command_fd, queryKernel);
 }
 
 }  // namespace kiwarp

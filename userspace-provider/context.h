@@ -18,4 +18,7 @@ struct Context : verbs_context {
 // command_fd from here on. Null with errno set on failure.
 verbs_context* allocContext(ibv_device* device, int command_fd, void* private_data);
 
+// The import_context: the same for a channel that another process, or this one, has opened.
+verbs_context* importContext(ibv_device* device, int command_fd);
+
 }  // namespace kiwarp

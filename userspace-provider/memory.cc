@@ -100,4 +100,32 @@ int deallocMw(ibv_mw* mw) {
   return 0;
 }
 
+ibv_pd* importPd(ibv_context* context, uint32_t handle) {
+  std::unique_ptr<ibv_pd> pd(new (std::nothrow) ibv_pd{});
+  if (!pd) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  pd->context = context;
+  pd->handle = handle;
+  return pd.release();
+}
+
+void unimportPd(ibv_pd* pd) { delete pd; }
+
+ibv_mr* importMr(ibv_pd* pd, uint32_t handle) {
+  std::unique_ptr<pabi::Mr> mr(new (std::nothrow) pabi::Mr{});
+  if (!mr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (int error = ibv_cmd_query_mr(pd, mr.get(), handle); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  return &mr.release()->mr;
+}
+
+void unimportMr(ibv_mr* mr) { delete reinterpret_cast<pabi::Mr*>(mr); }
+
 }  // namespace kiwarp

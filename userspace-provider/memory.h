@@ -23,4 +23,11 @@ int deregMr(pabi::Mr* mr);
 ibv_mw* allocMw(ibv_pd* pd, ibv_mw_type type);
 int deallocMw(ibv_mw* mw);
 
+// Objects that were made through the same channel, in another context. What is only unimported
+// stays.
+ibv_pd* importPd(ibv_context* context, uint32_t handle);
+void unimportPd(ibv_pd* pd);
+ibv_mr* importMr(ibv_pd* pd, uint32_t handle);
+void unimportMr(ibv_mr* mr);
+
 }  // namespace kiwarp

@@ -52,7 +52,7 @@ const pabi::DeviceOps kDeviceOps = {
     .static_providers = nullptr,
     .match_device = matchDevice,
     .alloc_context = allocContext,
-    .import_context = nullptr,
+    .import_context = importContext,
     .alloc_device = allocDevice,
     .uninit_device = uninitDevice,
 };

@@ -129,6 +129,16 @@ static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
 {
 }
 
+/*
+ * Another process was given the device's file. There is nothing to say, but
+ * without this function the RDMA core refuses it.
+ */
+static int kw_query_ucontext(struct ib_ucontext *uctx,
+			     struct uverbs_attr_bundle *attrs)
+{
+	return 0;
+}
+
 static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	struct kw_ucontext *uctx =
@@ -213,6 +223,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.query_port = kw_query_port,
 	.query_qp = kw_query_qp,
 	.query_srq = kw_query_srq,
+	.query_ucontext = kw_query_ucontext,
 	.reg_user_mr = kw_reg_user_mr_op,
 	.reg_user_mr_dmabuf = kw_reg_user_mr_dmabuf_op,
 	.req_notify_cq = kw_req_notify_cq,

@@ -25,6 +25,9 @@ int ibv_cmd_get_context(verbs_context* context,
                         ibv_fd_arr* descriptors,
 #endif
                         ib_uverbs_get_context_resp* response, size_t response_size);
+// driver: attributes of the provider's own, or null.
+struct ibv_command_buffer;
+int ibv_cmd_query_context(ibv_context* context, ibv_command_buffer* driver);
 int ibv_cmd_query_device_any(ibv_context* context, const ibv_query_device_ex_input* input,
                              ibv_device_attr_ex* attr, size_t attr_size,
                              ib_uverbs_ex_query_device_resp* response, size_t* response_size);
@@ -44,6 +47,7 @@ int ibv_cmd_rereg_mr(kiwarp::pabi::Mr* mr, uint32_t flags, void* address, size_t
                      uint64_t iova, int access, ibv_pd* pd,
                      kiwarp::pabi::Request<ib_uverbs_rereg_mr>* request, size_t request_size,
                      ib_uverbs_rereg_mr_resp* response, size_t response_size);
+int ibv_cmd_query_mr(ibv_pd* pd, kiwarp::pabi::Mr* mr, uint32_t handle);
 int ibv_cmd_dereg_mr(kiwarp::pabi::Mr* mr);
 int ibv_cmd_alloc_mw(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw,
                      kiwarp::pabi::Request<ib_uverbs_alloc_mw>* request, size_t request_size,

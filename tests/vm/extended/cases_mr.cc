@@ -318,6 +318,33 @@ void dmabuf(Env& env) {
               ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kWritable));
 }
 
+// The device once more through the same file, with a region that is there already.
+void imported(Env& env) {
+  Pages pages(1);
+  Mr mr = regMr(env.pd(), pages.memory.data(), kPage, kWritable);
+  ibv_context* context = ibv_import_device(dup(env.context()->cmd_fd));
+  if (!context) fail("ibv_import_device: %s", errnoName(errno).c_str());
+  ibv_pd* pd = ibv_import_pd(context, env.pd()->handle);
+  if (!pd) fail("ibv_import_pd: %s", errnoName(errno).c_str());
+  ibv_mr* same = ibv_import_mr(pd, mr->handle);
+  if (!same) fail("ibv_import_mr: %s", errnoName(errno).c_str());
+  expectSame("lkey", strf("%x", mr->lkey), strf("%x", same->lkey));
+  expectSame("rkey", strf("%x", mr->rkey), strf("%x", same->rkey));
+  expectSame("length", strf("%zu", mr->length), strf("%zu", same->length));
+  errno = 0;
+  ibv_mr* none = ibv_import_mr(pd, 0x7fffffff);
+  expectErrno("a region that does not exist", ENOENT, none ? 0 : errno);
+  // A region of the imported domain is as good as one of the other.
+  Pages more(1);
+  Mr second = regMr(pd, more.memory.data(), kPage, kWritable);
+  expectWrites(env, "registered in the imported domain", second.get(), more.memory.data());
+  second.reset();
+  ibv_unimport_mr(same);
+  ibv_unimport_pd(pd);
+  expectErrno("ibv_close_device", 0, ibv_close_device(context));
+  expectWrites(env, "when all that is over", mr.get(), pages.memory.data());
+}
+
 void relaxed(Env& env) {
   Pages pages(1);
   Mr mr = regMr(env.pd(), pages.memory.data(), kPage, kWritable | IBV_ACCESS_RELAXED_ORDERING);
@@ -362,6 +389,7 @@ void addMrCases(std::vector<Case>* cases) {
                                {"mr-rereg-traffic", reregUnderTraffic},
                                {"mr-dmabuf", dmabuf},
                                {"mr-dmabuf-refused", dmabufRefused},
+                               {"mr-imported", imported},
                                {"mr-relaxed", relaxed},
                                {"mr-refused", refused}});
 }
