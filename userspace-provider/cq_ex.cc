@@ -107,8 +107,8 @@ int create(CompletionQueue* cq, ibv_context* context, const ibv_cq_init_attr_ex&
   if ((flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) cq->ring.useWithoutLock();
   pabi::ExRequest<ib_uverbs_ex_create_cq> request;
   CreateCqExResponse response;
-  int error = ibv_cmd_create_cq_ex(context, &attr, cq, &request, sizeof(request), response.core(),
-                                   sizeof(response), 0);
+  int error = pabi::createCqEx(context, &attr, cq, &request, sizeof(request), response.core(),
+                               sizeof(response), 0);
   if (error != 0) return error;
   error = cq->map(response.driver);
   if (error != 0) ibv_cmd_destroy_cq(&cq->cq);

@@ -55,8 +55,7 @@ ibv_mr* regDmabufMr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, i
     errno = ENOMEM;
     return nullptr;
   }
-  if (int error = ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, mr.get());
-      error != 0) {
+  if (int error = pabi::regDmabufMr(pd, offset, length, iova, fd, access, mr.get()); error != 0) {
     errno = error;
     return nullptr;
   }

@@ -10,6 +10,9 @@
 #include "pabi/commands.h"
 #include "pabi/layout.h"
 
+struct ibv_command_buffer;
+struct verbs_create_cq_prov_attr;
+
 extern "C" {
 
 void verbs_register_driver(const kiwarp::pabi::DeviceOps* ops);
@@ -41,8 +44,13 @@ int ibv_cmd_dealloc_pd(ibv_pd* pd);
 int ibv_cmd_reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access,
                    kiwarp::pabi::Mr* mr, kiwarp::pabi::Request<ib_uverbs_reg_mr>* request,
                    size_t request_size, ib_uverbs_reg_mr_resp* response, size_t response_size);
+#if KIWARP_PABI_FIRST >= 54
+int ibv_cmd_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                          int access, kiwarp::pabi::Mr* mr, ibv_command_buffer* driver);
+#else
 int ibv_cmd_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                           int access, kiwarp::pabi::Mr* mr);
+#endif
 int ibv_cmd_rereg_mr(kiwarp::pabi::Mr* mr, uint32_t flags, void* address, size_t length,
                      uint64_t iova, int access, ibv_pd* pd,
                      kiwarp::pabi::Request<ib_uverbs_rereg_mr>* request, size_t request_size,
@@ -59,6 +67,9 @@ int ibv_cmd_create_cq(ibv_context* context, int entries, ibv_comp_channel* chann
                       kiwarp::pabi::Request<ib_uverbs_create_cq>* request, size_t request_size,
                       ib_uverbs_create_cq_resp* response, size_t response_size);
 int ibv_cmd_create_cq_ex(ibv_context* context, const ibv_cq_init_attr_ex* attr,
+#if KIWARP_PABI_FIRST >= 59
+                         verbs_create_cq_prov_attr* memory,
+#endif
                          kiwarp::pabi::Cq* cq,
                          kiwarp::pabi::ExRequest<ib_uverbs_ex_create_cq>* request,
                          size_t request_size, ib_uverbs_ex_create_cq_resp* response,
@@ -103,6 +114,29 @@ inline int getContext(verbs_context* context, Request<ib_uverbs_get_context>* re
   return ibv_cmd_get_context(context, request, request_size, nullptr, response, response_size);
 #else
   return ibv_cmd_get_context(context, request, request_size, response, response_size);
+#endif
+}
+
+// ibv_cmd_reg_dmabuf_mr() of every release, without data of the driver.
+inline int regDmabufMr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                       int access, Mr* mr) {
+#if KIWARP_PABI_FIRST >= 54
+  return ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, mr, nullptr);
+#else
+  return ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, mr);
+#endif
+}
+
+// ibv_cmd_create_cq_ex() of every release, without memory of the driver.
+inline int createCqEx(ibv_context* context, const ibv_cq_init_attr_ex* attr, Cq* cq,
+                      ExRequest<ib_uverbs_ex_create_cq>* request, size_t request_size,
+                      ib_uverbs_ex_create_cq_resp* response, size_t response_size, uint32_t flags) {
+#if KIWARP_PABI_FIRST >= 59
+  return ibv_cmd_create_cq_ex(context, attr, nullptr, cq, request, request_size, response,
+                              response_size, flags);
+#else
+  return ibv_cmd_create_cq_ex(context, attr, cq, request, request_size, response, response_size,
+                              flags);
 #endif
 }
 

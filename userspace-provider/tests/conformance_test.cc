@@ -490,8 +490,32 @@ TEST_F(ConformanceTest, CommandsHaveTheParametersThatAreDeclared) {
   EXPECT_EQ(cq.cq.handle, 14U);
   EXPECT_EQ(cq.cq.cqe, 63);
 
+  pabi::Cq cq_ex = {};
+  const ibv_cq_init_attr_ex cq_attr = {.cqe = 50,
+                                       .cq_context = nullptr,
+                                       .channel = nullptr,
+                                       .comp_vector = 0,
+                                       .wc_flags = 0,
+                                       .comp_mask = 0,
+                                       .flags = 0,
+                                       .parent_domain = nullptr};
+  pabi::ExRequest<ib_uverbs_ex_create_cq> create_cq_ex;
+  pabi::Response<ib_uverbs_ex_create_cq_resp, DriverData> new_cq_ex;
+  ib_uverbs_ex_create_cq_resp cq_ex_answer = {};
+  cq_ex_answer.base.cq_handle = 18;
+  cq_ex_answer.base.cqe = 62;
+  // Without flags libibverbs takes the plain command.
+  expectCommand(cq_ex_answer, sizeof(pabi::Request<ib_uverbs_create_cq>), [&] {
+    return pabi::createCqEx(base, &cq_attr, &cq_ex, &create_cq_ex, sizeof(create_cq_ex),
+                            new_cq_ex.core(), sizeof(new_cq_ex), 0);
+  });
+  EXPECT_EQ(cq_ex.cq.handle, 18U);
+  EXPECT_EQ(cq_ex.cq.cqe, 62);
+
   pabi::Qp qp = {};
-  ibv_qp_init_attr attr = {};
+  ibv_qp_init_attr_ex attr = {};
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+  attr.pd = &pd;
   attr.send_cq = &cq.cq;
   attr.recv_cq = &cq.cq;
   attr.qp_type = IBV_QPT_RC;
@@ -501,8 +525,8 @@ TEST_F(ConformanceTest, CommandsHaveTheParametersThatAreDeclared) {
   qp_answer.qp_handle = 15;
   qp_answer.qpn = 16;
   expectCommand(qp_answer, sizeof(create_qp), [&] {
-    return ibv_cmd_create_qp(&pd, &qp.qp, &attr, &create_qp, sizeof(create_qp), new_qp.core(),
-                             sizeof(new_qp));
+    return ibv_cmd_create_qp_ex(base, &qp, &attr, &create_qp, sizeof(create_qp), new_qp.core(),
+                                sizeof(new_qp));
   });
   EXPECT_EQ(qp.qp.handle, 15U);
   EXPECT_EQ(qp.qp.qp_num, 16U);
