@@ -112,7 +112,8 @@ int connectToKernel(Context* context) {
 // Whoever opened the channel has compared versions. A module that can be asked has all that this
 // provider knows; what its settings switch off it refuses itself.
 int queryKernel(Context* context) {
-  context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
+  context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_IMM | KIWARP_CAP_ATOMIC |
+                  KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
   return ibv_cmd_query_context(&context->context, nullptr);
 }
 

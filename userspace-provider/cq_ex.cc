@@ -54,6 +54,7 @@ uint32_t readByteLen(ibv_cq_ex* cq) { return current(cq).byte_len; }
 // ibv_wc_read_invalidated_rkey() calls this, too.
 __be32 readImmData(ibv_cq_ex* cq) {
   const kiwarp_cqe& cqe = current(cq);
+  if ((wcFlags(cqe) & IBV_WC_WITH_IMM) != 0) return cqe.imm_data;
   return (wcFlags(cqe) & IBV_WC_WITH_INV) != 0 ? cqe.inv_stag : 0;
 }
 

@@ -141,7 +141,9 @@ int refusal(const ibv_qp_init_attr_ex& attr) {
 ibv_qp* createQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   const bool has_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   int error = refusal(*attr);
-  if (error == 0 && has_ops && !knowsSendOps(attr->send_ops_flags)) error = EOPNOTSUPP;
+  if (error == 0 && has_ops && !knowsSendOps(attr->send_ops_flags, Context::of(context)->caps)) {
+    error = EOPNOTSUPP;
+  }
   std::unique_ptr<QueuePair> qp;
   if (error == 0) {
     qp.reset(new (std::nothrow) QueuePair);

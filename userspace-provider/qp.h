@@ -35,8 +35,8 @@ int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind);
 
-// qp_ex.cc: flags of enum ibv_qp_create_send_ops_flags.
-bool knowsSendOps(uint64_t flags);
+// qp_ex.cc: flags of enum ibv_qp_create_send_ops_flags; caps are KIWARP_CAP_* of the module.
+bool knowsSendOps(uint64_t flags, uint32_t caps);
 void enableSendOps(QueuePair* pair, uint64_t flags);
 
 }  // namespace kiwarp

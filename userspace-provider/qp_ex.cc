@@ -15,6 +15,15 @@ kiwarp_sqe* add(ibv_qp_ex* qp, kiwarp_opcode opcode) {
   return sendQueue(qp).add(opcode, qp->wr_id, qp->wr_flags);
 }
 
+void addAtomic(ibv_qp_ex* qp, kiwarp_opcode opcode, uint32_t rkey, uint64_t address,
+               uint64_t compare_add, uint64_t swap) {
+  if (kiwarp_sqe* sqe = add(qp, opcode); sqe != nullptr) {
+    sqe->rkey = rkey;
+    sqe->remote_addr = address;
+    sqe->atomic = {.compare_add = compare_add, .swap = swap};
+  }
+}
+
 void addRdma(ibv_qp_ex* qp, kiwarp_opcode opcode, uint32_t rkey, uint64_t address) {
   if (kiwarp_sqe* sqe = add(qp, opcode); sqe != nullptr) {
     sqe->rkey = rkey;
@@ -36,6 +45,39 @@ void wrRdmaWrite(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
 
 void wrRdmaRead(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
   addRdma(qp, KIWARP_OP_READ, rkey, address);
+}
+
+void wrSendImm(ibv_qp_ex* qp, __be32 imm_data) {
+  if (kiwarp_sqe* sqe = add(qp, KIWARP_OP_SEND_IMM); sqe != nullptr) sqe->imm_data = imm_data;
+}
+
+void wrRdmaWriteImm(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 imm_data) {
+  if (kiwarp_sqe* sqe = add(qp, KIWARP_OP_WRITE_IMM); sqe != nullptr) {
+    sqe->rkey = rkey;
+    sqe->remote_addr = address;
+    sqe->imm_data = imm_data;
+  }
+}
+
+void wrAtomicFetchAdd(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t addend) {
+  addAtomic(qp, KIWARP_OP_FETCH_ADD, rkey, address, addend, 0);
+}
+
+void wrAtomicCmpSwp(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
+                    uint64_t swap) {
+  addAtomic(qp, KIWARP_OP_CMP_SWAP, rkey, address, compare, swap);
+}
+
+void wrLocalInv(ibv_qp_ex* qp, uint32_t invalidate_rkey) {
+  if (kiwarp_sqe* sqe = add(qp, KIWARP_OP_LOCAL_INV); sqe != nullptr) {
+    sqe->inv_stag = invalidate_rkey;
+  }
+}
+
+void wrBindMw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+  kiwarp_sqe* sqe = add(qp, KIWARP_OP_BIND_MW);
+  if (sqe == nullptr) return;
+  if (int error = setBind(sqe, mw, rkey, *info); error != 0) sendQueue(qp).failed(error);
 }
 
 void wrSetSgeList(ibv_qp_ex* qp, size_t count, const ibv_sge* sges) {
@@ -75,20 +117,33 @@ void wrAbort(ibv_qp_ex* qp) { sendQueue(qp).abort(); }
 // Each operation that can be asked for, and the function that builds it.
 struct SendOp {
   uint64_t flag;
+  uint32_t caps;  // that the module needs for it
   void (*enable)(ibv_qp_ex* qp);
 };
 
 constexpr SendOp kSendOps[] = {
-    {IBV_QP_EX_WITH_SEND, [](ibv_qp_ex* qp) { qp->wr_send = wrSend; }},
-    {IBV_QP_EX_WITH_SEND_WITH_INV, [](ibv_qp_ex* qp) { qp->wr_send_inv = wrSendInv; }},
-    {IBV_QP_EX_WITH_RDMA_WRITE, [](ibv_qp_ex* qp) { qp->wr_rdma_write = wrRdmaWrite; }},
-    {IBV_QP_EX_WITH_RDMA_READ, [](ibv_qp_ex* qp) { qp->wr_rdma_read = wrRdmaRead; }},
+    {IBV_QP_EX_WITH_SEND, 0, [](ibv_qp_ex* qp) { qp->wr_send = wrSend; }},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, 0, [](ibv_qp_ex* qp) { qp->wr_send_inv = wrSendInv; }},
+    {IBV_QP_EX_WITH_RDMA_WRITE, 0, [](ibv_qp_ex* qp) { qp->wr_rdma_write = wrRdmaWrite; }},
+    {IBV_QP_EX_WITH_RDMA_READ, 0, [](ibv_qp_ex* qp) { qp->wr_rdma_read = wrRdmaRead; }},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, KIWARP_CAP_IMM,
+     [](ibv_qp_ex* qp) { qp->wr_send_imm = wrSendImm; }},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, KIWARP_CAP_IMM,
+     [](ibv_qp_ex* qp) { qp->wr_rdma_write_imm = wrRdmaWriteImm; }},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, KIWARP_CAP_ATOMIC,
+     [](ibv_qp_ex* qp) { qp->wr_atomic_fetch_add = wrAtomicFetchAdd; }},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, KIWARP_CAP_ATOMIC,
+     [](ibv_qp_ex* qp) { qp->wr_atomic_cmp_swp = wrAtomicCmpSwp; }},
+    {IBV_QP_EX_WITH_LOCAL_INV, KIWARP_CAP_MW, [](ibv_qp_ex* qp) { qp->wr_local_inv = wrLocalInv; }},
+    {IBV_QP_EX_WITH_BIND_MW, KIWARP_CAP_MW, [](ibv_qp_ex* qp) { qp->wr_bind_mw = wrBindMw; }},
 };
 
 }  // namespace
 
-bool knowsSendOps(uint64_t flags) {
-  for (const SendOp& op : kSendOps) flags &= ~op.flag;
+bool knowsSendOps(uint64_t flags, uint32_t caps) {
+  for (const SendOp& op : kSendOps) {
+    if ((caps & op.caps) == op.caps) flags &= ~op.flag;
+  }
   return flags == 0;
 }
 

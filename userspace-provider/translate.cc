@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "translate.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -35,6 +36,14 @@ std::optional<kiwarp_opcode> opcodeOf(ibv_wr_opcode opcode) {
       return KIWARP_OP_LOCAL_INV;
     case IBV_WR_BIND_MW:
       return KIWARP_OP_BIND_MW;
+    case IBV_WR_SEND_WITH_IMM:
+      return KIWARP_OP_SEND_IMM;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return KIWARP_OP_WRITE_IMM;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return KIWARP_OP_FETCH_ADD;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return KIWARP_OP_CMP_SWAP;
     default:
       return std::nullopt;
   }
@@ -43,6 +52,10 @@ std::optional<kiwarp_opcode> opcodeOf(ibv_wr_opcode opcode) {
 // Requests that send nothing. Their list of SGEs isn't looked at.
 bool isLocal(kiwarp_opcode opcode) {
   return opcode == KIWARP_OP_BIND_MW || opcode == KIWARP_OP_LOCAL_INV;
+}
+
+bool isAtomic(uint8_t opcode) {
+  return opcode == KIWARP_OP_FETCH_ADD || opcode == KIWARP_OP_CMP_SWAP;
 }
 
 // What follows the header's common part. Returns 0 or EINVAL.
@@ -54,13 +67,43 @@ int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
     case KIWARP_OP_LOCAL_INV:
       sqe->inv_stag = wr.invalidate_rkey;
       return 0;
+    case KIWARP_OP_SEND_IMM:
+      sqe->imm_data = wr.imm_data;
+      return 0;
     case KIWARP_OP_BIND_MW:
       return setBind(sqe, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+    case KIWARP_OP_FETCH_ADD:
+    case KIWARP_OP_CMP_SWAP:
+      sqe->remote_addr = wr.wr.atomic.remote_addr;
+      sqe->rkey = wr.wr.atomic.rkey;
+      sqe->atomic.compare_add = wr.wr.atomic.compare_add;
+      if (sqe->opcode == KIWARP_OP_CMP_SWAP) sqe->atomic.swap = wr.wr.atomic.swap;
+      return 0;
+    case KIWARP_OP_WRITE_IMM:
+      sqe->imm_data = wr.imm_data;
+      [[fallthrough]];
     default:
       sqe->remote_addr = wr.wr.rdma.remote_addr;
       sqe->rkey = wr.wr.rdma.rkey;
       return 0;
   }
+}
+
+// Why an operation cannot have this list of SGEs; 0 if it can.
+int checkSges(uint8_t opcode, const ibv_sge* sges, size_t count) {
+  if (opcode == KIWARP_OP_READ && count > kMaxReadSge) return EINVAL;
+  // The value before an atomic operation goes into one SGE of its size.
+  if (isAtomic(opcode) && (count != 1 || sges[0].length != sizeof(uint64_t))) return EINVAL;
+  // RFC 7306 has no message with payload and an immediate.
+  const auto has_bytes = [](const ibv_sge& sge) { return sge.length != 0; };
+  if (opcode == KIWARP_OP_SEND_IMM && std::any_of(sges, sges + count, has_bytes)) return EOPNOTSUPP;
+  return 0;
+}
+
+// Why an operation cannot send inline so many bytes; 0 if it can.
+int checkInline(uint8_t opcode, size_t length) {
+  if (opcode == KIWARP_OP_READ || isAtomic(opcode)) return EINVAL;
+  return opcode == KIWARP_OP_SEND_IMM && length != 0 ? EOPNOTSUPP : 0;
 }
 
 int fillInline(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
@@ -90,14 +133,15 @@ void beginSqe(kiwarp_sqe* sqe, kiwarp_opcode opcode, uint64_t wr_id, unsigned in
 
 int setSges(kiwarp_sqe* sqe, const ibv_sge* sges, size_t count, const QueueLimits& limits) {
   if (count > limits.max_send_sge) return EINVAL;
-  if (sqe->opcode == KIWARP_OP_READ && count > kMaxReadSge) return EINVAL;
+  if (int error = checkSges(sqe->opcode, sges, count); error != 0) return error;
   sqe->num_sge = static_cast<uint16_t>(count);
   if (count > 0) std::memcpy(sqe + 1, sges, count * sizeof(kiwarp_sge));
   return 0;
 }
 
 int addInline(kiwarp_sqe* sqe, const void* data, size_t length, const QueueLimits& limits) {
-  if (sqe->opcode == KIWARP_OP_READ || length > limits.max_inline - sqe->inline_len) return EINVAL;
+  if (int error = checkInline(sqe->opcode, length); error != 0) return error;
+  if (length > limits.max_inline - sqe->inline_len) return EINVAL;
   auto* payload = reinterpret_cast<std::byte*>(sqe + 1);
   if (length > 0) std::memcpy(payload + sqe->inline_len, data, length);
   sqe->flags |= KIWARP_SQE_INLINE;
@@ -117,8 +161,11 @@ int setBind(kiwarp_sqe* sqe, const ibv_mw* window, uint32_t rkey, const ibv_mw_b
 }
 
 int checkOp(kiwarp_opcode opcode, uint32_t caps) {
-  if (isLocal(opcode) && (caps & KIWARP_CAP_MW) == 0) return EOPNOTSUPP;
-  return 0;
+  uint32_t needed = 0;
+  if (isLocal(opcode)) needed = KIWARP_CAP_MW;
+  if (isAtomic(opcode)) needed = KIWARP_CAP_ATOMIC;
+  if (opcode == KIWARP_OP_SEND_IMM || opcode == KIWARP_OP_WRITE_IMM) needed = KIWARP_CAP_IMM;
+  return (caps & needed) == needed ? 0 : EOPNOTSUPP;
 }
 
 int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
@@ -145,8 +192,9 @@ int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits) {
 ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe) {
   switch (cqe.opcode) {
     case KIWARP_OP_RECV:
-      return IBV_WC_RECV;
+      return (cqe.flags & KIWARP_CQE_WITH_IMM) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     case KIWARP_OP_WRITE:
+    case KIWARP_OP_WRITE_IMM:
       return IBV_WC_RDMA_WRITE;
     case KIWARP_OP_READ:
     case KIWARP_OP_READ_INV:
@@ -155,6 +203,10 @@ ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe) {
       return IBV_WC_LOCAL_INV;
     case KIWARP_OP_BIND_MW:
       return IBV_WC_BIND_MW;
+    case KIWARP_OP_FETCH_ADD:
+      return IBV_WC_FETCH_ADD;
+    case KIWARP_OP_CMP_SWAP:
+      return IBV_WC_COMP_SWAP;
     default:
       return IBV_WC_SEND;
   }
@@ -170,6 +222,7 @@ void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe) {
   wc->qp_num = cqe.qp_id;
   wc->wc_flags = wcFlags(cqe);
   if ((wc->wc_flags & IBV_WC_WITH_INV) != 0) wc->invalidated_rkey = cqe.inv_stag;
+  if ((wc->wc_flags & IBV_WC_WITH_IMM) != 0) wc->imm_data = cqe.imm_data;
 }
 
 }  // namespace kiwarp

@@ -21,7 +21,7 @@ struct QueueLimits {
 };
 
 // The parts of a send entry: first its header, then one kind of payload, or none. The payload's
-// functions return 0 or EINVAL; the entry is garbage then.
+// functions return 0, EINVAL or EOPNOTSUPP; the entry is garbage then.
 void beginSqe(kiwarp_sqe* sqe, kiwarp_opcode opcode, uint64_t wr_id, unsigned int send_flags,
               const QueueLimits& limits);
 [[nodiscard]] int setSges(kiwarp_sqe* sqe, const ibv_sge* sges, size_t count,
@@ -48,7 +48,10 @@ void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe);
 // What fillWc() fills in, for those who read one member at a time.
 [[nodiscard]] ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe);
 [[nodiscard]] inline unsigned int wcFlags(const kiwarp_cqe& cqe) {
-  return (cqe.flags & KIWARP_CQE_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
+  unsigned int flags = 0;
+  if ((cqe.flags & KIWARP_CQE_WITH_INV) != 0) flags |= IBV_WC_WITH_INV;
+  if ((cqe.flags & KIWARP_CQE_WITH_IMM) != 0) flags |= IBV_WC_WITH_IMM;
+  return flags;
 }
 
 }  // namespace kiwarp

@@ -30,6 +30,8 @@ enum kw_fail {
  *	or -EINVAL if the entry is not valid
  * @recv_done: a receive entry has its result; inv_stag was invalidated by the
  *	message if @invalidated
+ * @recv_imm: a receive entry was consumed by Immediate Data; len: bytes of the
+ *	Write that came before it
  * @mem: find a region, to use inside kw_stream.mem_srcu; NULL if there is none
  * @invalidate: invalidate an STag; remote: the peer has asked for it. Returns
  *	0 or the -errno of kw_mem_invalidate()
@@ -60,6 +62,8 @@ struct kw_stream_ops {
 	void (*recv_done)(struct kw_stream *s, const struct kw_recv *r,
 			  u16 status, u32 len, bool solicited,
 			  bool invalidated, u32 inv_stag);
+	void (*recv_imm)(struct kw_stream *s, const struct kw_recv *r, u32 len,
+			 bool solicited, __be32 imm);
 
 	struct kw_mem *(*mem)(struct kw_stream *s, u32 stag);
 	int (*invalidate)(struct kw_stream *s, u32 stag, bool remote);

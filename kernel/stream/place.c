@@ -224,7 +224,9 @@ static void kw_predict_placed(struct kw_rx *rx, u32 len)
 	next->at += len;
 	if (next->read) {
 		next->read->done += len;
-	} else if (!next->tagged) {
+	} else if (next->tagged) {
+		rx->write_len += len;
+	} else {
 		rx->recv_mo = next->at;
 		rx->recv_got.range[0].to = next->at;
 	}

@@ -18,6 +18,12 @@ static inline u8 kw_stream_version(const struct kw_stream *s)
 	return s->p.rdmac ? KW_DDP_VERSION_RDMAC : KW_DDP_VERSION;
 }
 
+/* The queues of the untagged model. */
+static inline u32 kw_stream_queues(const struct kw_stream *s)
+{
+	return s->p.set.atomics ? KW_NR_QN_ATOMICS : KW_NR_QN;
+}
+
 /*
  * Places for inbound Reads. One is always kept for a Read of no length, which
  * some RNICs send as their first message, negotiated or not.

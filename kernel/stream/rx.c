@@ -131,7 +131,8 @@ static int kw_rx_check(const struct kw_stream *s, const struct kw_cursor *c,
 	kw_ddp_parse(seg->raw + KW_MPA_HDR_LEN, &seg->ddp);
 	seg->op = kw_rdmap_op(seg->ddp.rsvd_ulp_ctrl);
 	seg->read_req = NULL;
-	code = kw_ddp_check_header(&seg->ddp, kw_stream_version(s));
+	code = kw_ddp_check_header(&seg->ddp, kw_stream_version(s),
+				   kw_stream_queues(s));
 	if (!code)
 		code = kw_rdmap_check_header(&seg->ddp, kw_stream_version(s));
 	return code ? KW_RX_TERM(code) : 0;

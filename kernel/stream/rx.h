@@ -49,6 +49,22 @@ void kw_rx_work(struct work_struct *work);
 int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 		  struct kw_cursor *c);
 
+int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
+		   struct kw_cursor *c);
+void kw_rx_irq_push(struct kw_stream *s, const struct kw_irq_entry *e);
+int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
+		    u16 status, u16 code);
+void kw_rx_read_done(struct kw_stream *s);
+
+int kw_rx_queue0_enter(struct kw_stream *s, const struct kw_segment *seg);
+int kw_rx_imm(struct kw_stream *s, struct kw_segment *seg,
+	      struct kw_cursor *c);
+int kw_rx_atomic_req(struct kw_stream *s, struct kw_segment *seg,
+		     struct kw_cursor *c);
+int kw_rx_atomic_req_last(struct kw_stream *s);
+int kw_rx_atomic_resp(struct kw_stream *s, struct kw_segment *seg,
+		      struct kw_cursor *c);
+
 int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 		    struct kw_cursor *c);
 

@@ -2,7 +2,8 @@
 /*
  * What each RDMAP message does when it arrives: checks in the order of
  * RFC 5041 section 7.1 and RFC 5040 section 7, then placement, then delivery.
- * A Terminate's arrival is in rx_term.c.
+ * A Terminate's arrival is in rx_term.c, the messages of RFC 7306 are in
+ * rx_ext.c.
  */
 #include <rdma/ib_verbs.h>
 
@@ -17,6 +18,8 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	struct kw_mem *mem;
 	u16 code;
 
+	rx->write_len = (rx->write_open ? rx->write_len : 0) + seg->len;
+	rx->write_open = !seg->ddp.last;
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
 		return 0;
@@ -30,15 +33,26 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	return 0;
 }
 
+/**
+ * kw_rx_irq_push() - keep a request that is whole until it can be answered
+ * @s: stream with room in @irq
+ * @e: the request
+ *
+ * Context: socket lock held.
+ */
+void kw_rx_irq_push(struct kw_stream *s, const struct kw_irq_entry *e)
+{
+	s->rx.read_msn++;
+	s->irq[(s->irq_head + s->irq_len++) % kw_irq_size(s)] = *e;
+	s->rx.kick = true;
+}
+
 /* A whole Read Request: it is queued until its response can be sent. */
 static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 {
 	struct kw_read_req req;
 	u16 code;
 
-	if (seg->ddp.mo + seg->len != KW_READ_REQ_LEN)
-		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
-	s->rx.req_got = 0;
 	seg->read_req = s->rx.req;
 	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
@@ -48,15 +62,26 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 		if (code)
 			return KW_RX_TERM(code);
 	}
-	s->rx.read_msn++;
-	s->irq[(s->irq_head + s->irq_len++) % kw_irq_size(s)] = req;
-	s->rx.kick = true;
+	kw_rx_irq_push(s, &(struct kw_irq_entry){ .read = req });
 	return 0;
 }
 
-static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
-			  struct kw_cursor *c)
+/**
+ * kw_rx_read_req() - act on a segment of a Read Request, or an Atomic Request
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * They share a queue, and the places for those that are not answered yet
+ * (RFC 7306 section 5.2).
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
+		   struct kw_cursor *c)
 {
+	const u32 body_len = kw_rdmap_ops[seg->op].body_len;
 	u16 code;
 
 	/* No response can follow a FIN that is sent. */
@@ -66,17 +91,38 @@ static int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
 	if (s->irq_len == kw_irq_size(s))
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
-	code = kw_ddp_take_short(&s->rx.req_got, &seg->ddp, seg->len,
-				 KW_READ_REQ_LEN);
+	if (!s->rx.req_op)
+		s->rx.req_op = seg->op;
+	else if (seg->op != s->rx.req_op)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	code = kw_ddp_take_short(&s->rx.req_got, &seg->ddp, seg->len, body_len);
 	if (code)
 		return KW_RX_TERM(code);
 	if (seg->len && !kw_cursor_copy(c, s->rx.req + seg->ddp.mo, seg->len))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	return seg->ddp.last ? kw_rx_read_req_last(s, seg) : 0;
+	if (!seg->ddp.last)
+		return 0;
+	if (seg->ddp.mo + seg->len != body_len)
+		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
+	s->rx.req_op = 0;
+	s->rx.req_got = 0;
+	if (seg->op == KW_RDMAP_ATOMIC_REQ)
+		return kw_rx_atomic_req_last(s);
+	return kw_rx_read_req_last(s, seg);
 }
 
-static int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
-			   u16 status, u16 code)
+/**
+ * kw_rx_read_fail() - the answer to a request of ours is wrong
+ * @s: stream
+ * @e: the request
+ * @status: enum ib_wc_status of its work request
+ * @code: enum kw_term_code
+ *
+ * Context: socket lock held.
+ * Return: KW_RX_TERM(@code).
+ */
+int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
+		    u16 status, u16 code)
 {
 	if (!e->rtr)
 		s->ops->wqe_done(s, e->sq_index, status);
@@ -116,22 +162,15 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 	return 0;
 }
 
-static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
-			   struct kw_cursor *c)
+/**
+ * kw_rx_read_done() - the oldest request of ours is answered
+ * @s: stream
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ */
+void kw_rx_read_done(struct kw_stream *s)
 {
-	struct kw_orq_entry *e = &s->orq[s->orq_head];
-	int ret = 0;
-
-	if (!s->orq_len)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	if (seg->len)
-		ret = kw_rx_read_resp_place(s, seg, c, e);
-	if (ret || !seg->ddp.last)
-		return ret;
-	/* RFC 5040 section 5.2.2: the last segment ends what was requested. */
-	if (e->done != e->sink.length)
-		return kw_rx_read_fail(s, e, IB_WC_BAD_RESP_ERR,
-				       KW_TERM_DDP_TAGGED_BOUNDS);
+	const struct kw_orq_entry *e = &s->orq[s->orq_head];
 
 	s->orq_head = (s->orq_head + 1) % s->p.ord;
 	s->orq_len--;
@@ -147,10 +186,30 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 		s->ops->retire(s);
 	}
 	s->rx.rx_events += !e->unsignaled;
+}
+
+static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
+			   struct kw_cursor *c)
+{
+	struct kw_orq_entry *e = &s->orq[s->orq_head];
+	int ret = 0;
+
+	/* Responses come in the order of requests (RFC 7306 section 7). */
+	if (!s->orq_len || e->atomic)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	if (seg->len)
+		ret = kw_rx_read_resp_place(s, seg, c, e);
+	if (ret || !seg->ddp.last)
+		return ret;
+	/* RFC 5040 section 5.2.2: the last segment ends what was requested. */
+	if (e->done != e->sink.length)
+		return kw_rx_read_fail(s, e, IB_WC_BAD_RESP_ERR,
+				       KW_TERM_DDP_TAGGED_BOUNDS);
+	kw_rx_read_done(s);
 	return 0;
 }
 
-/* A Send's first segment takes the next receive queue entry. */
+/* A message's first segment takes the next receive queue entry. */
 static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 {
 	int ret;
@@ -168,6 +227,25 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 	s->rx.recv_mo = 0;
 	kw_sg_start(&s->rx.recv_it, s->rx.recv.sge, s->rx.recv.num_sge,
 		    IB_ACCESS_LOCAL_WRITE);
+	return 0;
+}
+
+/**
+ * kw_rx_queue0_enter() - take a receive queue entry, or go on with the one taken
+ * @s: stream
+ * @seg: segment of a message on queue 0
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0, with the entry in s->rx.recv, or KW_RX_TERM(code).
+ */
+int kw_rx_queue0_enter(struct kw_stream *s, const struct kw_segment *seg)
+{
+	if (!s->rx.recv_open)
+		return kw_rx_send_open(s, seg);
+	if (seg->ddp.msn != s->rx.send_msn)
+		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
+	if (seg->op != s->rx.recv_op)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
 	return 0;
 }
 
@@ -198,6 +276,7 @@ static int kw_rx_send_last(struct kw_stream *s, const struct kw_segment *seg)
 				       KW_TERM_RDMAP_INV_STAG :
 				       KW_TERM_RDMAP_PROT_CANT_INV);
 	s->rx.recv_open = false;
+	s->rx.write_len = 0;
 	s->rx.send_msn++;
 	s->rx.rx_events++;
 	s->ops->recv_done(s, &s->rx.recv, IB_WC_SUCCESS,
@@ -246,15 +325,9 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		s->rx.send_msn++;
 		return 0;
 	}
-	if (!s->rx.recv_open) {
-		ret = kw_rx_send_open(s, seg);
-		if (ret)
-			return ret;
-	} else if (seg->ddp.msn != s->rx.send_msn) {
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	} else if (seg->op != s->rx.recv_op) {
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	}
+	ret = kw_rx_queue0_enter(s, seg);
+	if (ret)
+		return ret;
 	/* A message has at most 2^32-1 bytes, whatever the buffers hold. */
 	code = kw_ddp_take(&s->rx.recv_got, &seg->ddp, seg->len,
 			   min_t(u64, s->rx.recv.len, U32_MAX));
@@ -280,6 +353,10 @@ static const kw_rx_handler kw_rx_handlers[KW_RDMAP_NR_OPS] = {
 	[KW_RDMAP_SEND_SE] = kw_rx_send,
 	[KW_RDMAP_SEND_SE_INV] = kw_rx_send,
 	[KW_RDMAP_TERMINATE] = kw_rx_terminate,
+	[KW_RDMAP_IMM] = kw_rx_imm,
+	[KW_RDMAP_IMM_SE] = kw_rx_imm,
+	[KW_RDMAP_ATOMIC_REQ] = kw_rx_atomic_req,
+	[KW_RDMAP_ATOMIC_RESP] = kw_rx_atomic_resp,
 };
 
 /**

@@ -31,12 +31,13 @@ static bool kw_term_is_current(const struct kw_stream *s,
 {
 	const struct kw_wqe *w = &s->tx.wqe;
 
-	if (s->tx.msg != KW_MSG_WQE)
+	if (s->tx.msg != KW_MSG_WQE && s->tx.msg != KW_MSG_IMM)
 		return false;
 	if (h->tagged)
-		return w->opcode == KIWARP_OP_WRITE && h->stag == w->rkey &&
-		       h->to - w->raddr < w->len;
-	return (w->opcode == KIWARP_OP_SEND ||
+		return (w->opcode == KIWARP_OP_WRITE ||
+			w->opcode == KIWARP_OP_WRITE_IMM) &&
+		       h->stag == w->rkey && h->to - w->raddr < w->len;
+	return (s->tx.msg == KW_MSG_IMM || w->opcode == KIWARP_OP_SEND ||
 		w->opcode == KIWARP_OP_SEND_INV) &&
 	       h->qn == KW_QN_SEND && h->msn == s->tx.send_msn;
 }

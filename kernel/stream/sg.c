@@ -192,6 +192,40 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 }
 
 /**
+ * kw_check_atomic() - may the peer work an atomic operation there?
+ * @s: stream
+ * @stag: STag that the peer names
+ * @to: tagged offset of the first of eight bytes
+ * @mem: result: if it may, the region, for the caller to kw_mem_put()
+ * @at: result: where the bytes are
+ *
+ * It is the address that has to be aligned, whatever the offset is (RFC 7306
+ * section 5.2.1). A page of the consumer's and its mapping here are aligned
+ * alike, and aligned bytes are in one page.
+ *
+ * Context: inside s->mem_srcu, socket lock.
+ * Return: 0, or the enum kw_term_code to answer with.
+ */
+u16 kw_check_atomic(struct kw_stream *s, u32 stag, u64 to, struct kw_mem **mem,
+		    u64 **at)
+{
+	struct kw_run run;
+	u16 code;
+
+	code = kw_check(s, stag, to, sizeof(**at), IB_ACCESS_REMOTE_ATOMIC,
+			&kw_read_errors, mem);
+	if (code)
+		return code;
+	run = kw_mem_at(*mem, to - (*mem)->base, &s->cache.ext);
+	*at = (u64 *)run.va;
+	if (IS_ALIGNED((uintptr_t)run.va, sizeof(**at)) &&
+	    run.len >= sizeof(**at))
+		return 0;
+	kw_mem_put(*mem);
+	return KW_TERM_RDMAP_STREAM_CATASTROPHIC;
+}
+
+/**
  * kw_check_sink() - may the answer to a Read of ours be placed there?
  * @s: stream
  * @sge: what the Read was posted with

@@ -15,6 +15,8 @@ int kw_sg_check_inv(struct kw_stream *s, const struct kiwarp_sge *sge);
 u16 kw_check_write(struct kw_stream *s, u32 stag, u64 to, u32 len,
 		   struct kw_mem **mem);
 u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len);
+u16 kw_check_atomic(struct kw_stream *s, u32 stag, u64 to, struct kw_mem **mem,
+		    u64 **at);
 u16 kw_check_sink(struct kw_stream *s, const struct kiwarp_sge *sge, u32 off,
 		  u32 len, struct kw_mem **mem);
 bool kw_sg_next(struct kw_stream *s, struct kw_sg_iter *it);

@@ -33,13 +33,28 @@ struct kw_sg_iter {
 };
 
 /**
- * struct kw_orq_entry - an outbound Read Request awaiting its response
+ * struct kw_irq_entry - an inbound request that is not answered yet
+ * @is_atomic: it is an Atomic Request
+ * @read: a Read Request
+ * @atomic: an Atomic Request, which is worked when its turn to be answered comes
+ */
+struct kw_irq_entry {
+	bool is_atomic;
+	union {
+		struct kw_read_req read;
+		struct kw_atomic_req atomic;
+	};
+};
+
+/**
+ * struct kw_orq_entry - an outbound request awaiting its response
  * @sink: where the response goes
  * @done: bytes placed so far
  * @sq_index: the WQE it completes
  * @rtr: start-up's ready-to-receive request: completes nothing
  * @unsignaled: the consumer gets no completion when it ends
  * @inv: Read with Invalidate: the sink's STag is invalidated at the end
+ * @atomic: it is an Atomic Request
  */
 struct kw_orq_entry {
 	struct kiwarp_sge sink;
@@ -48,6 +63,7 @@ struct kw_orq_entry {
 	bool rtr;
 	bool unsignaled;
 	bool inv;
+	bool atomic;
 };
 
 /**
@@ -105,12 +121,20 @@ struct kw_mem_cache {
  * @recv_op: opcode of that Send's first segment
  * @recv_got: which of its bytes have come
  * @recv_mo: where the segment placed last ended
+ * @imm_got: which bytes of @imm have come: see kw_ddp_take_short()
+ * @imm: the Immediate Data being received
+ * @write_open: more segments of a Write are to come
+ * @write_len: bytes of the last Write since a message on queue 0
  * @recv_it: the same as a position in @recv
  * @recv: the receive queue entry in use
  * @sink: where a tagged segment goes, to the end of its region or of its Read
  * @sink_it: the same as a position in it
+ * @req_op: opcode of the first segment of @req; 0: none has come
  * @req_got: which bytes of @req have come: see kw_ddp_take_short()
- * @req: the Read Request being received
+ * @req: the Read Request or Atomic Request being received
+ * @resp_msn: next MSN expected on queue 3
+ * @resp_got: which bytes of @resp have come, likewise
+ * @resp: the Atomic Response being received
  * @term_got: which bytes of @term have come, likewise
  * @term: as many of them as a Terminate can have
  * @next: what is expected next, good within one pass
@@ -137,10 +161,18 @@ struct kw_rx {
 	struct kw_ddp_got recv_got;
 	struct kw_sg_iter recv_it;
 	struct kw_recv recv;
+	u64 imm_got;
+	u8 imm[KW_IMM_LEN];
+	bool write_open;
+	u32 write_len;
 	struct kiwarp_sge sink;
 	struct kw_sg_iter sink_it;
+	u8 req_op;
 	u64 req_got;
-	u8 req[KW_READ_REQ_LEN];
+	u8 req[KW_ATOMIC_REQ_LEN];
+	u32 resp_msn;
+	u64 resp_got;
+	u8 resp[KW_ATOMIC_RESP_LEN];
 	u64 term_got;
 	u8 term[KW_TERM_MAX_LEN];
 	struct kw_rx_next next;
@@ -171,8 +203,9 @@ struct kw_tx_msg {
 enum kw_tx_kind {
 	KW_MSG_NONE,
 	KW_MSG_WQE,		/* a Send or Write */
-	KW_MSG_READ,		/* a WQE's Read Request */
-	KW_MSG_READ_RESP,
+	KW_MSG_IMM,		/* a WQE's Immediate Data */
+	KW_MSG_READ,		/* a WQE's Read Request or Atomic Request */
+	KW_MSG_READ_RESP,	/* or an Atomic Response */
 	KW_MSG_RTR,
 	KW_MSG_TERM,
 	KW_MSG_LOCAL,		/* a WQE that sends nothing */
@@ -195,7 +228,7 @@ enum kw_tx_kind {
  * @msg: enum kw_tx_kind of the message being sent
  * @m: that message
  * @src: of a Read Response: the source
- * @body: of a Read Request or a Terminate: the body
+ * @body: of a message that carries no payload of the consumer's: its bytes
  * @wqe: current or held send queue entry
  * @held: @wqe is taken off the ring but may not start yet
  * @zc_msg: the message, if it is sent without a copy: see zcopy.c
@@ -206,6 +239,8 @@ enum kw_tx_kind {
  *	received
  * @send_msn: next MSN on queue 0
  * @read_msn: next MSN on queue 1
+ * @resp_msn: next MSN on queue 3
+ * @await_msn: that of the answer to the next Atomic Request
  * @term: the Terminate to send
  */
 struct kw_tx {
@@ -230,6 +265,8 @@ struct kw_tx {
 	struct kw_zc_msg *zc_msg;
 	u32 send_msn;
 	u32 read_msn;
+	u32 resp_msn;
+	u32 await_msn;
 	struct kw_wqe wqe;
 	struct kw_term term;
 };

@@ -302,10 +302,13 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->rx.need = KW_MPA_HDR_LEN;
 	s->rx.send_msn = 1;
 	s->rx.read_msn = 1;
+	s->rx.resp_msn = 1;
 	atomic_set(&s->tx.token, 0);
 	memset_startat(&s->tx, 0, out);
 	s->tx.send_msn = 1;
 	s->tx.read_msn = 1;
+	s->tx.resp_msn = 1;
+	s->tx.await_msn = 1;
 	s->tx.rtr_pending = p->initiator && p->rtr != KW_RTR_NONE;
 	s->tx.await_first = !p->initiator;
 

@@ -44,6 +44,8 @@ enum kw_rtr {
  *	first FPDU before it may send; 0: for ever
  * @linger_timeout_ms: how long a socket may send what has completed after its
  *	stream has been aborted; 0: it is reset at once
+ * @immediate: Immediate Data of RFC 7306 is sent and served
+ * @atomics: its atomic operations are
  *
  * All are u32: verbs/settings.c handles them by offset.
  */
@@ -53,6 +55,8 @@ struct kw_stream_settings {
 	u32 ack_segments;
 	u32 first_fpdu_timeout_ms;
 	u32 linger_timeout_ms;
+	u32 immediate;
+	u32 atomics;
 };
 
 /**
@@ -67,8 +71,8 @@ struct kw_stream_settings {
  * @rtr: initiator: the ready-to-receive FPDU, sent before anything else
  * @rtr_await: responder: BIT(enum kw_rtr) of those that the initiator may send.
  *	One comes, and nothing is sent before. 0: none comes
- * @ird: inbound Read Requests to hold
- * @ord: outbound Read Requests that may be outstanding
+ * @ird: inbound Read Requests and Atomic Requests to hold, together
+ * @ord: outbound ones that may be outstanding, likewise
  * @set: the administrator's settings
  *
  * Start-up reads its frame and no byte more: the first FPDU is still in the
@@ -113,6 +117,10 @@ struct kw_bind {
  * @raddr: remote address; to bind a window, that of its first byte
  * @rkey: remote STag; the window's
  * @inv_stag: STag that a Send with Invalidate names
+ * @imm: KIWARP_OP_*_IMM: the immediate
+ * @compare_add: KIWARP_OP_CMP_SWAP: value to compare with; KIWARP_OP_FETCH_ADD:
+ *	to add
+ * @swap: KIWARP_OP_CMP_SWAP: value to store
  * @sge: where the bytes are
  * @inl: the bytes themselves
  * @bind: to bind a window: the rest
@@ -128,6 +136,13 @@ struct kw_wqe {
 	u64 raddr;
 	u32 rkey;
 	u32 inv_stag;
+	union {
+		__be32 imm;
+		struct {
+			u64 compare_add;
+			u64 swap;
+		};
+	};
 	union {
 		struct kiwarp_sge sge[KIWARP_MAX_SGE];
 		u8 inl[KIWARP_MAX_INLINE];
@@ -198,7 +213,7 @@ enum kw_stream_state {
  * @p: what start-up negotiated
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: outbound Read Requests: p.ord entries
+ * @orq: outbound Read Requests and Atomic Requests: p.ord entries
  * @orq_head: the oldest in @orq
  * @orq_len: entries in use
  * @irq: inbound ones: p.ird entries
@@ -245,7 +260,7 @@ struct kw_stream {
 
 	struct kw_orq_entry *orq;
 	u32 orq_head, orq_len;
-	struct kw_read_req *irq;
+	struct kw_irq_entry *irq;
 	u32 irq_head, irq_len;
 
 	struct kw_mem_cache cache;
@@ -290,7 +305,7 @@ enum kw_kick {
  * @tx_read_msn: on queue 1
  * @rx_send_msn: next MSN expected on queue 0
  * @rx_read_msn: on queue 1
- * @reads_out: Read Requests that await their response
+ * @reads_out: Read Requests and Atomic Requests that await their response
  * @reads_in: the peer's that are not answered yet
  */
 struct kw_stream_info {

@@ -6,6 +6,7 @@
  */
 #include <rdma/ib_verbs.h>
 
+#include "stream/atomic.h"
 #include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/sg.h"
@@ -15,6 +16,8 @@
 
 static_assert(KW_DDP_UNTAGGED_LEN + KW_TERM_MAX_LEN <= KW_MULPDU_MIN,
 	      "kw_segmenter_payload() never divides a Terminate or a Read Request");
+static_assert(KW_ATOMIC_REQ_LEN <= KW_TERM_MAX_LEN,
+	      "an Atomic Request fits kw_tx.body, and is not divided either");
 
 /* RDMAP opcodes of the send queue's messages: [invalidate][solicited] */
 static const u8 kw_send_ops[2][2] = {
@@ -95,9 +98,46 @@ static void kw_msg_rtr(struct kw_stream *s)
 		kw_msg_tagged(s, KW_RDMAP_WRITE, KW_RTR_STAG, 0, 0);
 }
 
+/* The header of the oldest request that is not answered; it has no more segments. */
+static void kw_irq_header(const struct kw_stream *s, u8 op, u8 *hdr)
+{
+	/* Those held have successive MSNs. */
+	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(op), 0, KW_QN_READ_REQ,
+			    s->rx.read_msn - s->irq_len, 0);
+	kw_rdmap_set_version(hdr, kw_stream_version(s));
+}
+
+/*
+ * The operation is worked here, once: its response is the next message, and no
+ * other is chosen before it is framed.
+ */
+static void kw_msg_atomic_resp(struct kw_stream *s,
+			       const struct kw_atomic_req *req)
+{
+	struct kw_atomic_resp resp = { .req_id = req->req_id };
+	u16 code = kw_atomic_work(s, req, &resp.orig);
+	u8 hdr[KW_DDP_UNTAGGED_LEN];
+
+	if (!code) {
+		kw_msg_body(s, KW_MSG_READ_RESP, KW_RDMAP_ATOMIC_RESP,
+			    KW_QN_ATOMIC_RESP, s->tx.resp_msn,
+			    kw_atomic_resp_build(s->tx.body, &resp));
+		return;
+	}
+	kw_irq_header(s, KW_RDMAP_ATOMIC_REQ, hdr);
+	kw_term_set(&s->tx.term, code, sizeof(hdr) + KW_ATOMIC_REQ_LEN, hdr,
+		    NULL);
+	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
+}
+
 static void kw_msg_read_resp(struct kw_stream *s)
 {
-	const struct kw_read_req *r = &s->irq[s->irq_head];
+	const struct kw_read_req *r = &s->irq[s->irq_head].read;
+
+	if (s->irq[s->irq_head].is_atomic) {
+		kw_msg_atomic_resp(s, &s->irq[s->irq_head].atomic);
+		return;
+	}
 
 	s->tx.src = (struct kiwarp_sge){
 		.addr = r->src_to, .lkey = r->src_stag, .length = r->size,
@@ -129,6 +169,44 @@ static void kw_msg_read(struct kw_stream *s)
 	kw_msg_read_req(s, KW_MSG_READ, &req);
 }
 
+/* What RFC 7306 has for operations without masks. */
+static void kw_msg_atomic(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	bool swap = w->opcode == KIWARP_OP_CMP_SWAP;
+	const struct kw_atomic_req req = {
+		.op = swap ? KW_ATOMIC_CMP_SWAP : KW_ATOMIC_FETCH_ADD,
+		.req_id = w->index,
+		.stag = w->rkey,
+		.to = w->raddr,
+		.add_swap = swap ? w->swap : w->compare_add,
+		.add_swap_mask = swap ? ~0ULL : 0,
+		.compare = swap ? w->compare_add : 0,
+		.compare_mask = ~0ULL,
+	};
+
+	kw_msg_body(s, KW_MSG_READ, KW_RDMAP_ATOMIC_REQ, KW_QN_READ_REQ,
+		    s->tx.read_msn, kw_atomic_req_build(s->tx.body, &req));
+}
+
+/*
+ * RFC 7306 section 6: the second of the two messages of a Write with Immediate,
+ * and the only one of a Send with Immediate.
+ */
+static void kw_msg_imm(struct kw_stream *s)
+{
+	const struct kw_wqe *w = &s->tx.wqe;
+	bool se = w->flags & KIWARP_SQE_SOLICITED;
+
+	kw_msg_body(s, KW_MSG_IMM, se ? KW_RDMAP_IMM_SE : KW_RDMAP_IMM,
+		    KW_QN_SEND, s->tx.send_msn, kw_imm_build(s->tx.body, w->imm));
+}
+
+static bool kw_wqe_is_write(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_WRITE || w->opcode == KIWARP_OP_WRITE_IMM;
+}
+
 /* A Send or Write. */
 static void kw_msg_wqe(struct kw_stream *s)
 {
@@ -137,7 +215,7 @@ static void kw_msg_wqe(struct kw_stream *s)
 	bool inv = w->opcode == KIWARP_OP_SEND_INV;
 	bool se = w->flags & KIWARP_SQE_SOLICITED;
 
-	if (w->opcode == KIWARP_OP_WRITE)
+	if (kw_wqe_is_write(w))
 		kw_msg_tagged(s, KW_RDMAP_WRITE, w->rkey, w->raddr, w->len);
 	else
 		kw_msg_untagged(s, kw_send_ops[inv][se], inv ? w->inv_stag : 0,
@@ -156,12 +234,24 @@ static bool kw_wqe_is_read(const struct kw_wqe *w)
 	return w->opcode == KIWARP_OP_READ || w->opcode == KIWARP_OP_READ_INV;
 }
 
+static bool kw_wqe_is_atomic(const struct kw_wqe *w)
+{
+	return w->opcode == KIWARP_OP_FETCH_ADD ||
+	       w->opcode == KIWARP_OP_CMP_SWAP;
+}
+
+/* Does it ask the peer for something? */
+static bool kw_wqe_asks(const struct kw_wqe *w)
+{
+	return kw_wqe_is_read(w) || kw_wqe_is_atomic(w);
+}
+
 static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
 {
 	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
 		return false;
-	/* If no Reads are allowed at all, kw_wqe_check() fails it. */
-	return !kw_wqe_is_read(w) || !s->p.ord || s->orq_len < s->p.ord;
+	/* If none are allowed at all, kw_wqe_check() fails it. */
+	return !kw_wqe_asks(w) || !s->p.ord || s->orq_len < s->p.ord;
 }
 
 /* A local fault: the WQE completes in error and the stream ends. */
@@ -177,11 +267,11 @@ static void kw_wqe_fail(struct kw_stream *s, u16 status)
 /* Checks that are made once, before the first byte of a message goes out. */
 static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 {
-	u32 access = kw_wqe_is_read(w) ? IB_ACCESS_LOCAL_WRITE : 0;
+	u32 access = kw_wqe_asks(w) ? IB_ACCESS_LOCAL_WRITE : 0;
 
 	if (w->status != IB_WC_SUCCESS)
 		return w->status;
-	if (kw_wqe_is_read(w) && !s->p.ord)
+	if (kw_wqe_asks(w) && !s->p.ord)
 		return IB_WC_LOC_QP_OP_ERR;
 	/* Copying the first byte of a single entry checks all of that entry. */
 	if ((access || w->num_sge > 1) &&
@@ -215,6 +305,10 @@ static bool kw_wqe_start(struct kw_stream *s)
 		s->tx.msg = KW_MSG_LOCAL;
 	else if (kw_wqe_is_read(w))
 		kw_msg_read(s);
+	else if (kw_wqe_is_atomic(w))
+		kw_msg_atomic(s);
+	else if (w->opcode == KIWARP_OP_SEND_IMM)
+		kw_msg_imm(s);
 	else
 		kw_msg_wqe(s);
 	return true;
@@ -273,11 +367,14 @@ static void kw_read_framed(struct kw_stream *s)
 		.sq_index = w->index,
 		.unsignaled = !(w->flags & KIWARP_SQE_SIGNALED),
 		.inv = w->opcode == KIWARP_OP_READ_INV,
+		.atomic = kw_wqe_is_atomic(w),
 	};
 
+	s->tx.await_msn += e.atomic;
 	kw_orq_push(s, &e);
 }
 
+/* All of the work request is framed. */
 static void kw_wqe_framed(struct kw_stream *s)
 {
 	const struct kw_wqe *w = &s->tx.wqe;
@@ -300,12 +397,20 @@ static void kw_msg_framed(struct kw_stream *s)
 	s->tx.budget--;
 	switch (kind) {
 	case KW_MSG_WQE:
+		/* Nothing comes between a Write and its Immediate Data. */
+		if (s->tx.wqe.opcode == KIWARP_OP_WRITE_IMM)
+			kw_msg_imm(s);
+		else
+			kw_wqe_framed(s);
+		break;
+	case KW_MSG_IMM:
 		kw_wqe_framed(s);
 		break;
 	case KW_MSG_READ:
 		kw_read_framed(s);
 		break;
 	case KW_MSG_READ_RESP:
+		s->tx.resp_msn += s->irq[s->irq_head].is_atomic;
 		s->irq_head = (s->irq_head + 1) % kw_irq_size(s);
 		s->irq_len--;
 		s->tx.responded = true;
@@ -342,7 +447,7 @@ static void kw_msg_local(struct kw_stream *s)
  */
 static void kw_read_resp_fail(struct kw_stream *s)
 {
-	struct kw_read_req left = s->irq[s->irq_head];
+	struct kw_read_req left = s->irq[s->irq_head].read;
 	u16 code;
 	u8 hdr[KW_DDP_UNTAGGED_LEN];
 	u8 body[KW_READ_REQ_LEN];
@@ -351,10 +456,7 @@ static void kw_read_resp_fail(struct kw_stream *s)
 	left.src_to += left.size - s->tx.m.left;
 	left.size = s->tx.m.left;
 	code = kw_check_read(s, left.src_stag, left.src_to, left.size);
-	/* Those held have successive MSNs, and this is the oldest. */
-	kw_ddp_put_untagged(hdr, true, KW_RDMAP_CTRL(KW_RDMAP_READ_REQ), 0,
-			    KW_QN_READ_REQ, s->rx.read_msn - s->irq_len, 0);
-	kw_rdmap_set_version(hdr, kw_stream_version(s));
+	kw_irq_header(s, KW_RDMAP_READ_REQ, hdr);
 	kw_read_req_build(body, &left);
 	s->tx.msg = KW_MSG_NONE;
 	kw_term_set(&s->tx.term, code ? code : KW_TERM_RDMAP_INV_STAG,

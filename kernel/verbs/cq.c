@@ -356,6 +356,10 @@ static const u8 kw_wc_opcode[] = {
 	[KIWARP_OP_LOCAL_INV] = IB_WC_LOCAL_INV,
 	[KIWARP_OP_REG_MR] = IB_WC_REG_MR,
 	[KIWARP_OP_RECV] = IB_WC_RECV,
+	[KIWARP_OP_WRITE_IMM] = IB_WC_RDMA_WRITE,
+	[KIWARP_OP_SEND_IMM] = IB_WC_SEND,
+	[KIWARP_OP_FETCH_ADD] = IB_WC_FETCH_ADD,
+	[KIWARP_OP_CMP_SWAP] = IB_WC_COMP_SWAP,
 };
 
 /* The kernel consumer's view, without the lock. */
@@ -378,6 +382,11 @@ static void kw_wc_fill(struct ib_wc *wc, struct ib_qp *ibqp,
 	if (cqe->flags & KIWARP_CQE_WITH_INV) {
 		wc->wc_flags = IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = cqe->inv_stag;
+	}
+	if (cqe->flags & KIWARP_CQE_WITH_IMM) {
+		wc->opcode = IB_WC_RECV_RDMA_WITH_IMM;
+		wc->wc_flags = IB_WC_WITH_IMM;
+		wc->ex.imm_data = cqe->imm_data;
 	}
 }
 

@@ -21,6 +21,21 @@
 #define KW_FW_MINOR	1
 #define KW_FW_SUB	0
 
+/*
+ * Operations are the CPU's own: see stream/atomic.c. Of the kernel's 64-bit
+ * architectures these are known to have them for all of memory.
+ */
+static enum ib_atomic_cap kw_atomic_cap(struct kw_device *dev)
+{
+	struct kw_settings set;
+
+	kw_settings_get(dev, &set);
+	if (!set.stream.atomics)
+		return IB_ATOMIC_NONE;
+	return IS_ENABLED(CONFIG_X86_64) || IS_ENABLED(CONFIG_ARM64) ?
+	       IB_ATOMIC_GLOB : IB_ATOMIC_HCA;
+}
+
 static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			   struct ib_udata *udata)
 {
@@ -60,7 +75,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_res_rd_atom = KW_MAX_QP * KW_MAX_QP_RD_ATOM;
 	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
 	attr->max_pkeys = 1;
-	attr->atomic_cap = IB_ATOMIC_NONE;
+	attr->atomic_cap = kw_atomic_cap(to_kw_dev(ibdev));
 	/* The clock of struct kiwarp_cq_stamp, in kHz. */
 	attr->hca_core_clock = USEC_PER_SEC;
 	attr->timestamp_mask = U64_MAX;
@@ -98,13 +113,24 @@ static void kw_dealloc_ucontext(struct ib_ucontext *uctx)
 	kw_unlock_pages(&kuctx->locked);
 }
 
+/* KIWARP_CAP_* */
+static u32 kw_ucontext_caps(struct kw_device *dev)
+{
+	struct kw_settings set;
+
+	kw_settings_get(dev, &set);
+	return KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ |
+	       KIWARP_CAP_CQ_TIMESTAMP |
+	       (set.stream.immediate ? KIWARP_CAP_IMM : 0) |
+	       (set.stream.atomics ? KIWARP_CAP_ATOMIC : 0);
+}
+
 static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 {
 	struct kw_ucontext *kuctx = container_of(uctx, struct kw_ucontext, ib);
 	struct kiwarp_alloc_ucontext_resp resp = {
 		.abi_version = KIWARP_ABI_VERSION,
-		.caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ |
-			KIWARP_CAP_CQ_TIMESTAMP,
+		.caps = kw_ucontext_caps(to_kw_dev(uctx->device)),
 		.max_inline = KIWARP_MAX_INLINE,
 		.max_sge = KIWARP_MAX_SGE,
 	};

@@ -17,6 +17,9 @@
 			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND)
 
+/* What the connection manager asks for. */
+#define KW_QP_CM_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)
+
 /* 0 and 1 are special queue pairs elsewhere; the RDMA core requires 24 bits. */
 #define KW_QPN_MIN	2
 #define KW_QPN_MAX	0xffffff
@@ -542,19 +545,34 @@ static int kw_qp_change_state(struct kw_qp *qp, enum ib_qp_state to)
 	}
 }
 
+static bool kw_qp_has_atomics(struct kw_qp *qp)
+{
+	struct kw_settings set;
+
+	kw_settings_get(qp->dev, &set);
+	return set.stream.atomics;
+}
+
 /*
  * On the connecting side rdma_init_qp_attr() has no iw_cm_id yet, and fills in
- * no rights for INIT. On the accepting side it fills in Read and Write. They
- * are not set later. So INIT without rights means the connection manager's
- * usual ones. A consumer that wants none sets them in a separate call.
+ * no rights for INIT. On the accepting side it fills in Read and Write, for RTR
+ * as well. They are not set later. So INIT without rights means the connection
+ * manager's usual ones. A consumer that wants none sets them in a separate call.
+ *
+ * The connection manager knows nothing of atomic operations on iWARP: with its
+ * usual rights a queue pair gets that to atomic operations, too.
  */
 static void kw_qp_set_access(struct kw_qp *qp, const struct ib_qp_attr *attr,
 			     int mask)
 {
+	const bool init = (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_INIT;
+	const bool rtr = (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RTR;
 	u32 access = attr->qp_access_flags;
 
-	if (!access && (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_INIT)
-		access = IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE;
+	if (!access && init)
+		access = KW_QP_CM_ACCESS;
+	if (access == KW_QP_CM_ACCESS && (init || rtr) && kw_qp_has_atomics(qp))
+		access |= IB_ACCESS_REMOTE_ATOMIC;
 	WRITE_ONCE(qp->access, access);
 	WRITE_ONCE(qp->stream.access, access);
 }

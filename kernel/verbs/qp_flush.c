@@ -60,7 +60,8 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  * @status: enum ib_wc_status
  * @len: bytes received
  * @flags: KIWARP_CQE_*
- * @inv_stag: with KIWARP_CQE_WITH_INV
+ * @inv_stag: with KIWARP_CQE_WITH_INV; with KIWARP_CQE_WITH_IMM the immediate,
+ *	which has the same place
  *
  * Context: the queues' owner: see qp_stream.c.
  */

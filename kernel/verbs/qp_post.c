@@ -70,6 +70,14 @@ static int kw_send_opcode(const struct ib_send_wr *wr)
 		return KIWARP_OP_LOCAL_INV;
 	case IB_WR_REG_MR:
 		return KIWARP_OP_REG_MR;
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return KIWARP_OP_WRITE_IMM;
+	case IB_WR_SEND_WITH_IMM:
+		return KIWARP_OP_SEND_IMM;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return KIWARP_OP_FETCH_ADD;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		return KIWARP_OP_CMP_SWAP;
 	default:
 		return -EINVAL;
 	}
@@ -115,6 +123,48 @@ static bool kw_read_fits(const struct ib_send_wr *wr)
 	return wr->num_sge <= 1 && !(wr->send_flags & IB_SEND_INLINE);
 }
 
+static bool kw_is_atomic(int op)
+{
+	return op == KIWARP_OP_FETCH_ADD || op == KIWARP_OP_CMP_SWAP;
+}
+
+static u64 kw_send_len(const struct ib_send_wr *wr)
+{
+	u64 len = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		len += wr->sg_list[i].length;
+	return len;
+}
+
+/* The value before goes into one SGE. */
+static bool kw_atomic_fits(const struct ib_send_wr *wr)
+{
+	return wr->num_sge == 1 && wr->sg_list[0].length == sizeof(u64) &&
+	       !(wr->send_flags & IB_SEND_INLINE);
+}
+
+/* Does the device have what an operation of RFC 7306 needs? */
+static bool kw_send_supported(struct kw_qp *qp, int op,
+			      const struct ib_send_wr *wr)
+{
+	const struct kw_stream_settings *set = &qp->stream.p.set;
+
+	switch (op) {
+	case KIWARP_OP_WRITE_IMM:
+		return READ_ONCE(set->immediate);
+	case KIWARP_OP_SEND_IMM:
+		/* The RFC has no message with payload and an immediate. */
+		return READ_ONCE(set->immediate) && !kw_send_len(wr);
+	case KIWARP_OP_FETCH_ADD:
+	case KIWARP_OP_CMP_SWAP:
+		return READ_ONCE(set->atomics);
+	default:
+		return true;
+	}
+}
+
 static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 		       const struct ib_send_wr *wr)
 {
@@ -123,6 +173,10 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	if (op < 0 || wr->num_sge > qp->cap.max_send_sge ||
 	    ((op == KIWARP_OP_READ || op == KIWARP_OP_READ_INV) &&
 	     !kw_read_fits(wr)))
+		return -EINVAL;
+	if (!kw_send_supported(qp, op, wr))
+		return -EOPNOTSUPP;
+	if (kw_is_atomic(op) && !kw_atomic_fits(wr))
 		return -EINVAL;
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->wr_id = (uintptr_t)wr->wr_cqe;
@@ -135,6 +189,9 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 		sqe->flags |= KIWARP_SQE_FENCE;
 
 	switch (op) {
+	case KIWARP_OP_WRITE_IMM:
+		sqe->imm_data = wr->ex.imm_data;
+		fallthrough;
 	case KIWARP_OP_WRITE:
 	case KIWARP_OP_READ:
 	case KIWARP_OP_READ_INV:
@@ -144,6 +201,16 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	case KIWARP_OP_SEND_INV:
 	case KIWARP_OP_LOCAL_INV:
 		sqe->inv_stag = wr->ex.invalidate_rkey;
+		break;
+	case KIWARP_OP_SEND_IMM:
+		sqe->imm_data = wr->ex.imm_data;
+		break;
+	case KIWARP_OP_FETCH_ADD:
+	case KIWARP_OP_CMP_SWAP:
+		sqe->remote_addr = atomic_wr(wr)->remote_addr;
+		sqe->rkey = atomic_wr(wr)->rkey;
+		sqe->atomic.compare_add = atomic_wr(wr)->compare_add;
+		sqe->atomic.swap = atomic_wr(wr)->swap;
 		break;
 	case KIWARP_OP_REG_MR:
 		sqe->remote_addr = (uintptr_t)reg_wr(wr)->mr;
@@ -164,7 +231,7 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 				const struct ib_send_wr **bad, u64 *len)
 {
 	unsigned long flags;
-	int ret = 0, i;
+	int ret = 0;
 
 	spin_lock_irqsave(&qp->sq_post_lock, flags);
 	for (; wr; wr = wr->next) {
@@ -179,8 +246,7 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 			break;
 		}
 		qp->sq_post++;
-		for (i = 0; i < wr->num_sge; i++)
-			*len += wr->sg_list[i].length;
+		*len += kw_send_len(wr);
 	}
 	/* Pairs with the acquire in kw_qp_op_next_wqe(). */
 	smp_store_release(&kw_ctrl(&qp->sq)->producer, qp->sq_post);
@@ -195,7 +261,8 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
  * @bad: the first that was not posted
  *
  * Context: user space: process. Kernel consumers: any.
- * Return: 0, -EINVAL (state, opcode, limits), -ENOMEM (queue full).
+ * Return: 0, -EINVAL (state, opcode, limits), -ENOMEM (queue full),
+ * -EOPNOTSUPP (the connection does not have this operation of RFC 7306).
  */
 int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		 const struct ib_send_wr **bad)

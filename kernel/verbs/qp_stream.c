@@ -70,11 +70,24 @@ static u16 kw_wqe_read_sges(struct kw_qp *qp, const struct kiwarp_sqe *shared,
 
 static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
 {
+	const struct kw_stream_settings *set = &qp->stream.p.set;
+
 	switch (w->opcode) {
 	case KIWARP_OP_SEND:
 	case KIWARP_OP_SEND_INV:
 	case KIWARP_OP_WRITE:
 		return IB_WC_SUCCESS;
+	case KIWARP_OP_WRITE_IMM:
+		return set->immediate ? IB_WC_SUCCESS : IB_WC_LOC_QP_OP_ERR;
+	case KIWARP_OP_SEND_IMM:
+		/* RFC 7306 has no message with payload and an immediate. */
+		return set->immediate && !w->len ? IB_WC_SUCCESS :
+						   IB_WC_LOC_QP_OP_ERR;
+	case KIWARP_OP_FETCH_ADD:
+	case KIWARP_OP_CMP_SWAP:
+		if (!set->atomics || w->num_sge != 1)
+			return IB_WC_LOC_QP_OP_ERR;
+		return w->len == sizeof(u64) ? IB_WC_SUCCESS : IB_WC_LOC_LEN_ERR;
 	case KIWARP_OP_READ:
 		/* The wire's Read Request names one sink STag. */
 		if (w->num_sge > 1 || (w->flags & KIWARP_SQE_INLINE))
@@ -111,6 +124,8 @@ static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 	w->raddr = sqe.remote_addr;
 	w->rkey = sqe.rkey;
 	w->inv_stag = sqe.inv_stag;
+	w->compare_add = sqe.atomic.compare_add;
+	w->swap = sqe.atomic.swap;
 	w->num_sge = 0;
 	w->len = 0;
 	if (qp->sq_sig_all)
@@ -291,6 +306,15 @@ static void kw_qp_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
 			  invalidated ? inv_stag : 0);
 }
 
+static void kw_qp_op_recv_imm(struct kw_stream *s, const struct kw_recv *r,
+			      u32 len, bool solicited, __be32 imm)
+{
+	kw_qp_complete_rq(kw_stream_qp(s), r->wr_id, IB_WC_SUCCESS, len,
+			  KIWARP_CQE_WITH_IMM |
+			  (solicited ? KIWARP_CQE_SOLICITED : 0),
+			  (__force u32)imm);
+}
+
 static struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
@@ -439,6 +463,7 @@ const struct kw_stream_ops kw_qp_stream_ops = {
 	.local_op = kw_qp_op_local_op,
 	.next_recv = kw_qp_op_next_recv,
 	.recv_done = kw_qp_op_recv_done,
+	.recv_imm = kw_qp_op_recv_imm,
 	.mem = kw_qp_op_mem,
 	.invalidate = kw_qp_op_invalidate,
 	.notify = kw_qp_op_notify,

@@ -443,6 +443,16 @@ module_param_cb(linger_timeout_ms, &kw_param_ops, &kw_set_linger_timeout_ms, 064
 MODULE_PARM_DESC(linger_timeout_ms,
 		 "Time for what has completed to be sent behind an abort in milliseconds; 0: none [60000]");
 
+KW_SETTING_AT(immediate, stream.immediate, .kind = KW_SETTING_SWITCH);
+module_param_cb(immediate, &kw_param_ops, &kw_set_immediate, 0644);
+MODULE_PARM_DESC(immediate,
+		 "Send and serve Immediate Data (RFC 7306), which the peers have, too [0]");
+
+KW_SETTING_AT(atomics, stream.atomics, .kind = KW_SETTING_SWITCH);
+module_param_cb(atomics, &kw_param_ops, &kw_set_atomics, 0644);
+MODULE_PARM_DESC(atomics,
+		 "Send and serve atomic operations (RFC 7306), which the peers have, too [0]");
+
 KW_NUMBER_OR_0(keepalive_idle_s, 1, 32767);
 module_param_cb(keepalive_idle_s, &kw_param_ops, &kw_set_keepalive_idle_s, 0644);
 MODULE_PARM_DESC(keepalive_idle_s,
@@ -487,6 +497,8 @@ static struct attribute *kw_settings_attrs[] = {
 	&kw_set_offer_timeout_ms.attr.attr,
 	&kw_set_first_fpdu_timeout_ms.attr.attr,
 	&kw_set_linger_timeout_ms.attr.attr,
+	&kw_set_immediate.attr.attr,
+	&kw_set_atomics.attr.attr,
 	&kw_set_keepalive_idle_s.attr.attr,
 	&kw_set_keepalive_interval_s.attr.attr,
 	&kw_set_keepalive_probes.attr.attr,

@@ -18,15 +18,17 @@ extern "C" {
  * kw_ddp_check_header() - the checks of a header that come before all others
  * @h: header
  * @version: of DDP and RDMAP, as the connection has it
+ * @nr_qn: how many queues the connection has
  *
  * Return: 0, or the enum kw_term_code for a wrong version or queue number.
  */
-static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h, u8 version)
+static inline u16 kw_ddp_check_header(const struct kw_ddp_hdr *h, u8 version,
+				      u32 nr_qn)
 {
 	if (h->dv != version)
 		return h->tagged ? KW_TERM_DDP_TAGGED_VERSION :
 				   KW_TERM_DDP_UNTAGGED_VERSION;
-	if (!h->tagged && h->qn >= KW_NR_QN)
+	if (!h->tagged && h->qn >= nr_qn)
 		return KW_TERM_DDP_UNTAGGED_INV_QN;
 	return 0;
 }

@@ -91,8 +91,9 @@ static_assert(sizeof(struct kw_fpdu_head) == KW_MPA_HDR_LEN + KW_DDP_HDR_MAX,
 #define KW_QN_TERMINATE		2
 #define KW_QN_ATOMIC_RESP	3
 
-/* RFC 5040 has queues 0 to 2. Queue 3 is for atomics, which are not served. */
+/* RFC 5040 has queues 0 to 2. With atomic operations there is queue 3. */
 #define KW_NR_QN		3
+#define KW_NR_QN_ATOMICS	4
 
 /* The first message on each queue (RFC 5041 section 4.3). */
 #define KW_DDP_MSN_FIRST	1

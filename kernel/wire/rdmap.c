@@ -64,6 +64,39 @@ size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req)
 }
 
 /**
+ * kw_imm_parse() - read the body of an Immediate Data message (RFC 7306, 6.2)
+ * @buf: KW_IMM_LEN bytes, in private memory
+ *
+ * The RFC has eight bytes without a structure, and verbs have four, in network
+ * byte order. They are the first four, as with cxgb4; the others are ignored.
+ *
+ * Context: any.
+ * Return: the four bytes of verbs.
+ */
+__be32 kw_imm_parse(const u8 *buf)
+{
+	__be32 imm;
+
+	memcpy(&imm, buf, sizeof(imm));
+	return imm;
+}
+
+/**
+ * kw_imm_build() - write the body of an Immediate Data message
+ * @buf: KW_IMM_LEN bytes
+ * @imm: the four bytes of verbs; those behind them are 0
+ *
+ * Context: any.
+ * Return: bytes written.
+ */
+size_t kw_imm_build(u8 *buf, __be32 imm)
+{
+	memset(buf, 0, KW_IMM_LEN);
+	memcpy(buf, &imm, sizeof(imm));
+	return KW_IMM_LEN;
+}
+
+/**
  * kw_atomic_req_parse() - read the body of an Atomic Request (RFC 7306)
  * @buf: KW_ATOMIC_REQ_LEN bytes, in private memory
  * @out: result, nothing of it checked
@@ -101,6 +134,35 @@ size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
 	put_unaligned_be64(req->compare, buf + 36);
 	put_unaligned_be64(req->compare_mask, buf + 44);
 	return KW_ATOMIC_REQ_LEN;
+}
+
+/* Fields of any length are added, each by itself: @tops are their highest bits. */
+static u64 add_fields(u64 a, u64 b, u64 tops)
+{
+	/* Without these bits no carry leaves a field; they are added without one. */
+	u64 sum = (a & ~tops) + (b & ~tops);
+
+	return sum ^ ((a ^ b) & tops);
+}
+
+/**
+ * kw_atomic_result() - what an atomic operation makes of a value
+ * @req: the request; its @op is one of enum kw_atomic_op
+ * @orig: value in memory, in the byte order of this machine
+ *
+ * RFC 7306 sections 5.1.1 and 5.1.2.
+ *
+ * Context: any.
+ * Return: the value to store; @orig if a comparison fails.
+ */
+u64 kw_atomic_result(const struct kw_atomic_req *req, u64 orig)
+{
+	if (req->op == KW_ATOMIC_FETCH_ADD)
+		return add_fields(orig, req->add_swap, req->add_swap_mask);
+	if ((orig ^ req->compare) & req->compare_mask)
+		return orig;
+	return (orig & ~req->add_swap_mask) |
+	       (req->add_swap & req->add_swap_mask);
 }
 
 /**

@@ -129,6 +129,9 @@ struct kw_read_req {
 void kw_read_req_parse(const u8 *buf, struct kw_read_req *out);
 size_t kw_read_req_build(u8 *buf, const struct kw_read_req *req);
 
+__be32 kw_imm_parse(const u8 *buf);
+size_t kw_imm_build(u8 *buf, __be32 imm);
+
 enum kw_atomic_op {
 	KW_ATOMIC_FETCH_ADD	= 0,
 	KW_ATOMIC_CMP_SWAP	= 2,
@@ -158,6 +161,7 @@ struct kw_atomic_req {
 
 void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out);
 size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req);
+u64 kw_atomic_result(const struct kw_atomic_req *req, u64 orig);
 
 /**
  * struct kw_atomic_resp - body of an Atomic Response

@@ -5,6 +5,8 @@ Each case runs on its own connection, with Kiwarp in one role and then in the ot
 in a different way each time. The message at fault stands between good ones: those before it are
 placed and delivered, those after it, sent with it and after the Terminate, are not.
 """
+import contextlib
+
 import wire
 from harness import AREA, INBOX, case, event_for, same
 from subject import LOC_LEN_ERR, LOC_PROT_ERR, SUCCESS, TERM_SENT, WR_FLUSH_ERR
@@ -32,10 +34,11 @@ _cut = 0
 class Scene:
     """A connection with something good already sent, and receives posted."""
 
-    def __init__(self, env, kiwarp, receives=2):
+    def __init__(self, env, kiwarp, receives=2, setting=None):
         global _cut
         self.env = env
-        self.link = env.open(kiwarp, cut=CUTS[_cut % 3], receives=receives)
+        with env.setting(setting, 1) if setting else contextlib.nullcontext():
+            self.link = env.open(kiwarp, cut=CUTS[_cut % 3], receives=receives)
         _cut += 1
         self.peer = self.link.peer
         self.good = env.area("good")
@@ -59,19 +62,19 @@ class Scene:
         return wire.untagged(**fields)
 
 
-def error(name, want, receives=2, before=None, statuses=None, placed=b""):
+def error(name, want, receives=2, before=None, statuses=None, placed=b"", setting=None):
     """Registers the message that the function builds, once for each of Kiwarp's roles.
 
     The function returns a ULPDU, or the FPDU's bytes and the ULPDU that the Terminate copies.
     before: builds good ULPDUs that go ahead of it. statuses: receives that complete, in order.
-    placed: what those before it put into the first receive.
+    placed: what those before it put into the first receive. setting: that is on for the connection.
     """
 
     def register(build):
         for kiwarp in ("responder", "initiator"):
 
             def run(env, kiwarp=kiwarp):
-                scene = Scene(env, kiwarp, receives)
+                scene = Scene(env, kiwarp, receives, setting)
                 peer, link = scene.peer, scene.link
                 buf = peer.frame(scene.good_write(BEFORE, 0))
                 if before:
@@ -516,7 +519,7 @@ for rv in (0, 2, 3):
         return s.send(rv=rv)
 
 
-# 8 to 11 are RFC 7306's, which this device does not announce.
+# 8 to 11 are RFC 7306's, which a device does not have without a setting.
 for opcode in range(8, 16):
 
     @error(f"opcode {opcode}, untagged", O_OPCODE)

@@ -16,6 +16,7 @@ from subject import Device, Subject
 
 CLONE_NEWNET = 0x40000000
 PORT = 18650
+EXTENSIONS = ("immediate", "atomics")
 
 
 def pytest_addoption(parser):
@@ -58,8 +59,14 @@ def env(request):
         raise pytest.UsageError(f"no --{missing[0]}")
     if option.netns:
         enter_namespace(option.netns)
+    device = Device(option.device)
+    # The consumer finds RFC 7306 when it opens the device; connections have it where a case says so.
+    for name in EXTENSIONS:
+        device.set(name, 1)
     subject = Subject(shlex.split(option.subject), option.address, PORT)
-    environment = Env(subject, Device(option.device), option.address, PORT, option.own)
+    for name in EXTENSIONS:
+        device.set(name, 0)
+    environment = Env(subject, device, option.address, PORT, option.own)
     environment.start_bystander()
     yield environment
     subject.end()

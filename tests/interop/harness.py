@@ -95,6 +95,7 @@ class Env:
         mr("foreign", AREA, full, pd="other")
         mr("gone", AREA, full)
         mr("high", AREA, full, iova=HIGH_TO)
+        mr("atomic", AREA, full + ",remote_atomic")
         mr("bystander", AREA, full)
         mr("bindable", AREA, "local_write,mw_bind")
         self.subject.do("dereg", "gone")

@@ -9,8 +9,8 @@ TERM_SENT, TERM_RECEIVED = 0x10000, 0x20000
 SUCCESS, LOC_LEN_ERR, LOC_PROT_ERR, WR_FLUSH_ERR, REM_ACCESS_ERR = 0, 1, 4, 5, 10
 BAD_RESP_ERR, REM_INV_REQ_ERR, REM_OP_ERR = 7, 9, 11
 WC_SEND, WC_WRITE, WC_READ, WC_RECV = 0, 1, 2, 128
-WC_BIND_MW, WC_LOCAL_INV = 5, 6
-WITH_INV = 8
+WC_COMP_SWAP, WC_FETCH_ADD, WC_BIND_MW, WC_LOCAL_INV, WC_RECV_IMM = 3, 4, 5, 6, 129
+WITH_IMM, WITH_INV = 2, 8
 
 QP_FATAL, QP_REQ_ERR, QP_ACCESS_ERR = 1, 2, 3
 
@@ -30,6 +30,7 @@ class Completion:
     flags: int
     stag: int
     reason: int  # which Terminate it was, for what completes in error
+    imm: int
 
 
 @dataclass

@@ -4,6 +4,7 @@ import pytest
 
 import cases_adapters  # noqa: F401  (registers cases, as do the others)
 import cases_errors  # noqa: F401
+import cases_ext  # noqa: F401
 import cases_good  # noqa: F401
 import cases_markers  # noqa: F401
 import cases_negotiate  # noqa: F401

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The formats of MPA, DDP and RDMAP, byte by byte.
 
-Written from RFC 5040, 5041, 5044, 6581 and draft-culley-iwarp-mpa-03, and from nothing of Kiwarp's
+Written from RFC 5040, 5041, 5044, 6581, 7306 and draft-culley-iwarp-mpa-03, and from nothing of Kiwarp's
 own, so that a misreading there cannot hide behind the same misreading here. Everything can be
 built wrong on purpose: no function refuses a value that its field can hold.
 """
@@ -200,7 +200,9 @@ class Deframer:
 # --- DDP and RDMAP ------------------------------------------------------------------------------
 
 WRITE, READ_REQ, READ_RESP, SEND, SEND_INV, SEND_SE, SEND_SE_INV, TERMINATE = range(8)
-QN_SEND, QN_READ, QN_TERMINATE = range(3)
+IMM, IMM_SE, ATOMIC_REQ, ATOMIC_RESP = range(8, 12)  # RFC 7306
+QN_SEND, QN_READ, QN_TERMINATE, QN_ATOMIC = range(4)
+FETCH_ADD, CMP_SWAP = 0, 2
 
 
 def tagged(opcode, stag, to, payload=b"", last=True, dv=1, rv=1, reserved=0, rsvd_ulp=0):
@@ -218,6 +220,14 @@ def untagged(
 
 def read_request_body(sink_stag, sink_to, size, source_stag, source_to):
     return struct.pack(">IQIIQ", sink_stag, sink_to, size, source_stag, source_to)
+
+
+def atomic_body(op, request, stag, to, value, mask, compare=0, compare_mask=2**64 - 1):
+    return struct.pack(">IIIQQQQQ", op, request, stag, to, value, mask, compare, compare_mask)
+
+
+def atomic_answer(request, value):
+    return struct.pack(">IQ", request, value)
 
 
 def with_version(ulpdu, version):

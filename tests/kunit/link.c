@@ -16,7 +16,7 @@
 
 static const u32 kt_rights[KT_NR_REGIONS] = {
 	[KT_REMOTE] = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
-		      IB_ACCESS_REMOTE_READ,
+		      IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC,
 	[KT_READ_ONLY] = IB_ACCESS_REMOTE_READ,
 	[KT_LOCAL] = IB_ACCESS_LOCAL_WRITE,
 };
@@ -160,6 +160,22 @@ static void kt_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
 	WRITE_ONCE(l->nr_done, l->nr_done + 1);
 }
 
+static void kt_op_recv_imm(struct kw_stream *s, const struct kw_recv *r,
+			   u32 len, bool solicited, __be32 imm)
+{
+	struct kt_link *l = kt_of(s);
+
+	l->done[l->nr_done] = (struct kt_recv_done){
+		.wr_id = r->wr_id,
+		.len = len,
+		.status = IB_WC_SUCCESS,
+		.solicited = solicited,
+		.with_imm = true,
+		.imm = imm,
+	};
+	WRITE_ONCE(l->nr_done, l->nr_done + 1);
+}
+
 static struct kw_mem *kt_op_mem(struct kw_stream *s, u32 stag)
 {
 	struct kt_link *l = kt_of(s);
@@ -240,6 +256,7 @@ static const struct kw_stream_ops kt_ops = {
 	.local_op = kt_op_local_op,
 	.next_recv = kt_op_next_recv,
 	.recv_done = kt_op_recv_done,
+	.recv_imm = kt_op_recv_imm,
 	.mem = kt_op_mem,
 	.invalidate = kt_op_invalidate,
 	.notify = kt_op_notify,
@@ -324,7 +341,8 @@ void kt_link_start(struct kt_link *l, const struct kw_stream_params *p)
 
 	kw_stream_init(&l->s, &kt_ops, &l->domain, l->counters);
 	l->s.pd = l;
-	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
+		      IB_ACCESS_REMOTE_ATOMIC;
 	KUNIT_ASSERT_EQ(l->test, 0, kw_stream_start(&l->s, sock, p));
 	l->early = NULL;
 	l->started = true;

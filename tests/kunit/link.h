@@ -36,6 +36,8 @@ struct kt_recv_done {
 	u16 status;
 	bool solicited;
 	bool invalidated;
+	bool with_imm;
+	__be32 imm;
 };
 
 struct kt_wqe_done {
@@ -195,5 +197,6 @@ extern struct kunit_suite kt_msn_suite;
 extern struct kunit_suite kt_zcopy_suite;
 extern struct kunit_suite kt_ack_suite;
 extern struct kunit_suite kt_budget_suite;
+extern struct kunit_suite kt_ext_suite;
 
 #endif /* KT_LINK_H */

@@ -28,9 +28,16 @@
 bool kt_fact(bool good, const char *fmt, ...) __printf(2, 3);
 bool kt_equal(s64 got, s64 want, const char *fmt, ...) __printf(3, 4);
 
+/**
+ * struct kt_case - a case
+ * @name: its name
+ * @run: states the facts
+ * @setting: it needs one that is off, and so runs only if it is named
+ */
 struct kt_case {
 	const char *name;
 	void (*run)(void);
+	bool setting;
 };
 
 extern const struct kt_case kt_data_cases[];
@@ -43,6 +50,7 @@ extern const struct kt_case kt_refuse_cases[];
 extern const struct kt_case kt_cm_cases[];
 extern const struct kt_case kt_batch_cases[];
 extern const struct kt_case kt_srq_cases[];
+extern const struct kt_case kt_ext_cases[];
 
 /**
  * struct kt_opts - options of a link; 0 means the usual

@@ -32,7 +32,7 @@ static struct kt_link *kt_held;
 static const struct kt_case *const kt_groups[] = {
 	kt_data_cases, kt_mr_cases, kt_inv_cases, kt_post_cases,
 	kt_context_cases, kt_cq_cases, kt_refuse_cases, kt_cm_cases, kt_batch_cases,
-	kt_srq_cases,
+	kt_srq_cases, kt_ext_cases,
 };
 
 static __printf(1, 0) void kt_vlog(const char *fmt, va_list args)
@@ -125,7 +125,8 @@ static void kt_run(const char *prefix)
 	kt_bad = 0;
 	for (i = 0; i < ARRAY_SIZE(kt_groups); i++) {
 		for (c = kt_groups[i]; c->name; c++) {
-			if (strncmp(c->name, prefix, strlen(prefix)))
+			if (strncmp(c->name, prefix, strlen(prefix)) ||
+			    (c->setting && !*prefix))
 				continue;
 			pr_info("kiwarp_ktest: %s\n", c->name);
 			kt_name = c->name;

@@ -80,14 +80,20 @@ static void kt_recv_list(void)
 /* Work requests that can be posted, and those that cannot, with the errno. */
 static void kt_opcodes(void)
 {
+	/* Those of RFC 7306 are the device's settings, which are off. */
 	static const struct {
 		enum ib_wr_opcode op;
 		const char *name;
-	} none[] = {
+	} off[] = {
 		{ IB_WR_SEND_WITH_IMM, "Send with Immediate" },
 		{ IB_WR_RDMA_WRITE_WITH_IMM, "Write with Immediate" },
 		{ IB_WR_ATOMIC_CMP_AND_SWP, "compare and swap" },
 		{ IB_WR_ATOMIC_FETCH_AND_ADD, "fetch and add" },
+	};
+	static const struct {
+		enum ib_wr_opcode op;
+		const char *name;
+	} none[] = {
 		{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, "masked compare and swap" },
 		{ IB_WR_BIND_MW, "bind of a memory window" },
 		{ IB_WR_LSO, "LSO" },
@@ -107,6 +113,12 @@ static void kt_opcodes(void)
 		bad = NULL;
 		kt_equal(kt_post_bad(&l->a, &wr, &bad), -EINVAL,
 			 "refused: %s", none[i].name);
+		kt_fact(bad == &wr.wr, "which work request that is");
+	}
+	for (i = 0; i < ARRAY_SIZE(off); i++) {
+		wr = kt_wr(off[i].op, kt_op(l), NULL, 0);
+		kt_equal(kt_post_bad(&l->a, &wr, &bad), -EOPNOTSUPP,
+			 "not supported: %s", off[i].name);
 		kt_fact(bad == &wr.wr, "which work request that is");
 	}
 	sge[0] = kt_sge(&l->a, kt_buf(l, 8), 0, 8);

@@ -106,9 +106,10 @@ kw_ddp_hdr header(bool tagged_model, u8 dv, u32 qn) {
   return h;
 }
 
-u16 checkHeader(bool tagged_model, u8 dv, u32 qn, u8 version = KW_DDP_VERSION) {
+u16 checkHeader(bool tagged_model, u8 dv, u32 qn, u8 version = KW_DDP_VERSION,
+                u32 nr_qn = KW_NR_QN) {
   const kw_ddp_hdr h = header(tagged_model, dv, qn);
-  return kw_ddp_check_header(&h, version);
+  return kw_ddp_check_header(&h, version, nr_qn);
 }
 
 TEST(DdpCheck, OnlyTheConnectionsVersionIsValid) {
@@ -126,6 +127,11 @@ TEST(DdpCheck, ThreeQueuesAreValid) {
   for (u32 qn : {3U, 4U, 0x100U, 0x80000000U, ~0U}) {
     EXPECT_EQ(checkHeader(false, 1, qn), KW_TERM_DDP_UNTAGGED_INV_QN) << qn;
   }
+}
+
+TEST(DdpCheck, AFourthQueueIsForAtomics) {
+  EXPECT_EQ(checkHeader(false, 1, KW_QN_ATOMIC_RESP, 1, KW_NR_QN_ATOMICS), 0);
+  EXPECT_EQ(checkHeader(false, 1, 4, 1, KW_NR_QN_ATOMICS), KW_TERM_DDP_UNTAGGED_INV_QN);
 }
 
 TEST(DdpCheck, ATaggedHeaderHasNoQueue) { EXPECT_EQ(checkHeader(true, 1, 77), 0); }

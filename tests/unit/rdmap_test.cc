@@ -119,6 +119,18 @@ TEST(ReadRequest, Writes) {
   EXPECT_EQ(built(KW_READ_REQ_LEN, [&](u8* p) { return kw_read_req_build(p, &r); }), kReadReq);
 }
 
+TEST(ImmediateData, BothWays) {
+  const Bytes bytes = {1, 2, 3, 4, 0, 0, 0, 0};
+  EXPECT_EQ(kw_imm_parse(bytes.data()), cpu_to_be32(0x01020304));
+  EXPECT_EQ(built(KW_IMM_LEN, [](u8* p) { return kw_imm_build(p, cpu_to_be32(0x01020304)); }),
+            bytes);
+}
+
+TEST(ImmediateData, TheOtherFourBytesAreNotLookedAt) {
+  const Bytes bytes = {0xff, 0, 0, 7, 9, 9, 9, 9};
+  EXPECT_EQ(kw_imm_parse(bytes.data()), cpu_to_be32(0xff000007));
+}
+
 const Bytes kAtomicReq =
     hex("00000002 01020304 a1a2a3a4 b1b2b3b4b5b6b7b8 c1c2c3c4c5c6c7c8 d1d2d3d4d5d6d7d8"
         "e1e2e3e4e5e6e7e8 f1f2f3f4f5f6f7f8");
@@ -160,6 +172,64 @@ TEST(AtomicRequest, Writes) {
   EXPECT_EQ(write(), kAtomicReq);
   r.op = 0xf2;
   EXPECT_EQ(write(), kAtomicReq);
+}
+
+// The pseudocode of RFC 7306 section 5.1.1.
+u64 addByTheBit(u64 original, u64 add, u64 mask) {
+  u64 result = 0;
+  unsigned carry = 0;
+  for (unsigned bit = 0; bit < 64; bit++) {
+    const u64 at = u64{1} << bit;
+    const unsigned sum = carry + ((original & at) != 0 ? 1 : 0) + ((add & at) != 0 ? 1 : 0);
+    if ((sum & 1) != 0) result |= at;
+    carry = (sum >> 1) != 0 && (mask & at) == 0 ? 1 : 0;
+  }
+  return result;
+}
+
+TEST(AtomicResult, FetchAddHasFields) {
+  const u64 values[] = {0,
+                        1,
+                        0xff,
+                        0x8000000000000000,
+                        ~u64{0},
+                        0x7f80ff01ffffffff,
+                        0xffffffff,
+                        0x80000000U,
+                        0x0123456789abcdef};
+  const u64 masks[] = {0, ~u64{0}, 0x8080808080808080, 0x8000000080000000, u64{1} << 63, 1, 0x90};
+  kw_atomic_req r{};
+  r.op = KW_ATOMIC_FETCH_ADD;
+  r.compare = 7;
+  for (u64 original : values) {
+    for (u64 add : values) {
+      r.add_swap = add;
+      for (u64 mask : masks) {
+        r.add_swap_mask = mask;
+        EXPECT_EQ(kw_atomic_result(&r, original), addByTheBit(original, add, mask))
+            << std::hex << original << " + " << add << ", mask " << mask;
+      }
+      r.add_swap_mask = 0;
+      EXPECT_EQ(kw_atomic_result(&r, original), original + add);
+    }
+  }
+}
+
+TEST(AtomicResult, CmpSwapComparesAndSwapsWhatTheMasksSay) {
+  kw_atomic_req r{};
+  r.op = KW_ATOMIC_CMP_SWAP;
+  r.add_swap = 0xaabbccddeeff0011;
+  r.add_swap_mask = ~u64{0};
+  r.compare = 0x1122334455667788;
+  r.compare_mask = ~u64{0};
+  EXPECT_EQ(kw_atomic_result(&r, 0x1122334455667788), 0xaabbccddeeff0011);
+  EXPECT_EQ(kw_atomic_result(&r, 0x1122334455667789), 0x1122334455667789U);
+  r.compare_mask = ~u64{1};
+  EXPECT_EQ(kw_atomic_result(&r, 0x1122334455667789), 0xaabbccddeeff0011);
+  r.add_swap_mask = 0xff000000000000ff;
+  EXPECT_EQ(kw_atomic_result(&r, 0x1122334455667789), 0xaa22334455667711U);
+  r.compare_mask = 0;
+  EXPECT_EQ(kw_atomic_result(&r, 0), 0xaa00000000000011U) << "a Swap";
 }
 
 TEST(AtomicResponse, BothWays) {

@@ -91,6 +91,64 @@ TEST(FillSqe, RemoteAddressOfWriteAndRead) {
   }
 }
 
+TEST(FillSqe, Immediates) {
+  QueueLimits limits = kLimits;
+  limits.caps = KIWARP_CAP_IMM;
+  ibv_sge sge = {0x1000, 8, 5};
+  SendWr write(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SOLICITED, &sge, 1);
+  write.imm_data = 0x04030201;
+  write.wr.rdma.remote_addr = 0xfedcba9876543210;
+  write.wr.rdma.rkey = 77;
+  Entry entry;
+  ASSERT_EQ(fillSqe(&entry.sqe, write, limits), 0);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_WRITE_IMM);
+  EXPECT_EQ(entry.sqe.flags, KIWARP_SQE_SOLICITED);
+  EXPECT_EQ(entry.sqe.remote_addr, 0xfedcba9876543210U);
+  EXPECT_EQ(entry.sqe.rkey, 77U);
+  EXPECT_EQ(entry.sqe.num_sge, 1U);
+  EXPECT_EQ(entry.sqe.imm_data, 0x04030201U);
+  EXPECT_EQ(entry.sqe.rsvd[1], 0U);
+
+  SendWr send(IBV_WR_SEND_WITH_IMM, 0);
+  send.imm_data = 1;
+  ASSERT_EQ(fillSqe(&entry.sqe, send, limits), 0);
+  EXPECT_EQ(entry.sqe.opcode, KIWARP_OP_SEND_IMM);
+  EXPECT_EQ(entry.sqe.imm_data, 1U);
+  // No message of RFC 7306 has payload and an immediate.
+  EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND_WITH_IMM, 0, &sge, 1), limits), EOPNOTSUPP);
+  EXPECT_EQ(fillSqe(&entry.sqe, write, kLimits), EOPNOTSUPP);
+  EXPECT_EQ(fillSqe(&entry.sqe, send, kLimits), EOPNOTSUPP);
+}
+
+TEST(FillSqe, Atomics) {
+  QueueLimits limits = kLimits;
+  limits.caps = KIWARP_CAP_ATOMIC;
+  std::array<ibv_sge, 2> list = {{{0x1000, 8, 5}, {0x2000, 8, 5}}};
+  for (auto [from, to] : {std::pair{IBV_WR_ATOMIC_FETCH_AND_ADD, KIWARP_OP_FETCH_ADD},
+                          std::pair{IBV_WR_ATOMIC_CMP_AND_SWP, KIWARP_OP_CMP_SWAP}}) {
+    SendWr wr(from, 0, list.data(), 1);
+    wr.wr.atomic = {.remote_addr = 0xfedcba9876543210,
+                    .compare_add = 0x0102030405060708,
+                    .swap = 0x1112131415161718,
+                    .rkey = 77};
+    Entry entry;
+    ASSERT_EQ(fillSqe(&entry.sqe, wr, limits), 0);
+    EXPECT_EQ(entry.sqe.opcode, to);
+    EXPECT_EQ(entry.sqe.remote_addr, 0xfedcba9876543210U);
+    EXPECT_EQ(entry.sqe.rkey, 77U);
+    EXPECT_EQ(entry.sqe.atomic.compare_add, 0x0102030405060708U);
+    EXPECT_EQ(entry.sqe.atomic.swap, to == KIWARP_OP_CMP_SWAP ? 0x1112131415161718U : 0U);
+    EXPECT_EQ(entry.sge[0].addr, 0x1000U);
+
+    EXPECT_EQ(fillSqe(&entry.sqe, wr, kLimits), EOPNOTSUPP);
+    EXPECT_EQ(fillSqe(&entry.sqe, SendWr(from, 0), limits), EINVAL) << "no SGE";
+    EXPECT_EQ(fillSqe(&entry.sqe, SendWr(from, 0, list.data(), 2), limits), EINVAL);
+    EXPECT_EQ(fillSqe(&entry.sqe, SendWr(from, IBV_SEND_INLINE, list.data(), 1), limits), EINVAL);
+    ibv_sge short_one = {0x1000, 7, 5};
+    EXPECT_EQ(fillSqe(&entry.sqe, SendWr(from, 0, &short_one, 1), limits), EINVAL);
+  }
+}
+
 TEST(FillSqe, SignalsEverythingIfTheQueuePairDoes) {
   QueueLimits limits = kLimits;
   limits.signal_all = true;
@@ -153,8 +211,7 @@ TEST(FillSqe, RefusesBadCountsFlagsAndOpcodes) {
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 0, list.data(), -1), kLimits), EINVAL);
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, IBV_SEND_IP_CSUM), kLimits), EINVAL);
   EXPECT_EQ(fillSqe(&entry.sqe, SendWr(IBV_WR_SEND, 1U << 31), kLimits), EINVAL);
-  for (auto opcode : {IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_CMP_AND_SWP,
-                      IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_TSO, static_cast<ibv_wr_opcode>(15)}) {
+  for (auto opcode : {IBV_WR_TSO, static_cast<ibv_wr_opcode>(15)}) {
     EXPECT_EQ(fillSqe(&entry.sqe, SendWr(opcode, 0), kLimits), EINVAL) << opcode;
   }
 }
@@ -287,11 +344,29 @@ TEST(FillWc, CarriesEverything) {
   EXPECT_EQ(wc.invalidated_rkey, 1234U);
 }
 
+TEST(FillWc, Immediate) {
+  kiwarp_cqe cqe = {};
+  cqe.opcode = KIWARP_OP_RECV;
+  cqe.flags = KIWARP_CQE_WITH_IMM;
+  cqe.byte_len = 4096;
+  cqe.imm_data = 0x04030201;
+  ibv_wc wc;
+  fillWc(&wc, cqe);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+  EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_WITH_IMM));
+  EXPECT_EQ(wc.imm_data, 0x04030201U);
+  EXPECT_EQ(wc.byte_len, 4096U);
+}
+
 TEST(FillWc, MapsOpcodes) {
   for (auto [from, to] :
        {std::pair{KIWARP_OP_SEND, IBV_WC_SEND}, std::pair{KIWARP_OP_SEND_INV, IBV_WC_SEND},
         std::pair{KIWARP_OP_WRITE, IBV_WC_RDMA_WRITE}, std::pair{KIWARP_OP_READ, IBV_WC_RDMA_READ},
-        std::pair{KIWARP_OP_RECV, IBV_WC_RECV}, std::pair{KIWARP_OP_LOCAL_INV, IBV_WC_LOCAL_INV},
+        std::pair{KIWARP_OP_WRITE_IMM, IBV_WC_RDMA_WRITE},
+        std::pair{KIWARP_OP_SEND_IMM, IBV_WC_SEND},
+        std::pair{KIWARP_OP_FETCH_ADD, IBV_WC_FETCH_ADD},
+        std::pair{KIWARP_OP_CMP_SWAP, IBV_WC_COMP_SWAP}, std::pair{KIWARP_OP_RECV, IBV_WC_RECV},
+        std::pair{KIWARP_OP_LOCAL_INV, IBV_WC_LOCAL_INV},
         std::pair{KIWARP_OP_BIND_MW, IBV_WC_BIND_MW}}) {
     kiwarp_cqe cqe = {};
     cqe.opcode = from;

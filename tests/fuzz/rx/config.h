@@ -37,6 +37,8 @@ struct Config {
   unsigned reads;  // RDMA Reads posted
   bool sends;      // a Send and a Write are posted, too
   bool zcopy;      // they are sent without a copy
+  bool immediate;  // the setting; the Write that is posted has an immediate
+  bool atomics;    // the setting; every second Read that is posted is a FetchAdd
   int rcvbuf;
   u32 seq;        // of the first byte
   u32 cuts;       // seed of the pieces of the stream
@@ -66,6 +68,9 @@ struct Config {
     seq = (d & 1) != 0 ? 0xffffff80U : 0x1000U;
     fail = d >> 1 & 7;
     zcopy = (d & 0x10) != 0;
+    immediate = (d & 0x20) != 0;
+    atomics = (d & 0x40) != 0;
+    if (atomics && access != 0) access |= IB_ACCESS_REMOTE_ATOMIC;
     cuts = static_cast<u32>(in.next() << 8) | d;
   }
 };

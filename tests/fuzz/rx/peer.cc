@@ -46,9 +46,11 @@ class Peer {
     if (size == 255) len = 0xffff - KW_DDP_UNTAGGED_LEN;
 
     static Bytes ulpdu;
-    const u32 body = op == KW_RDMAP_READ_REQ    ? u32{KW_READ_REQ_LEN}
-                     : op == KW_RDMAP_TERMINATE ? std::min<u32>(len, KW_TERM_MAX_LEN)
-                                                : len;
+    const u32 body = op == KW_RDMAP_READ_REQ      ? u32{KW_READ_REQ_LEN}
+                     : op == KW_RDMAP_ATOMIC_REQ  ? u32{KW_ATOMIC_REQ_LEN}
+                     : op == KW_RDMAP_ATOMIC_RESP ? u32{KW_ATOMIC_RESP_LEN}
+                     : op == KW_RDMAP_TERMINATE   ? std::min<u32>(len, KW_TERM_MAX_LEN)
+                                                  : len;
     const size_t head = header(ulpdu, op, last, where, at, body);
     ulpdu.resize(head + body);
     message(ulpdu.data() + head, body, op, where, at, len);
@@ -68,6 +70,23 @@ class Peer {
                                .src_stag = stagOf(where % kRegions),
                                .src_to = baseOf(where % kRegions) + (where >> 3) * 16U};
       kw_read_req_build(body, &req);
+      return;
+    }
+    if (op == KW_RDMAP_ATOMIC_REQ) {
+      const kw_atomic_req req = {.op = static_cast<u8>(where >> 3 & 0x0f),
+                                 .req_id = at,
+                                 .stag = stagOf(where % kRegions),
+                                 .to = baseOf(where % kRegions) + at,
+                                 .add_swap = len,
+                                 .add_swap_mask = u64{len} << 60,
+                                 .compare = at,
+                                 .compare_mask = len};
+      kw_atomic_req_build(body, &req);
+      return;
+    }
+    if (op == KW_RDMAP_ATOMIC_RESP) {
+      const kw_atomic_resp resp = {.req_id = answered_, .orig = at};
+      kw_atomic_resp_build(body, &resp);
       return;
     }
     std::copy_n(pattern(pattern_), n, body);
@@ -100,6 +119,8 @@ class Peer {
     } else {
       u32& msn = msn_[info.qn];
       u32& mo = mo_[info.qn];
+      answered_ = read_;
+      if (op == KW_RDMAP_ATOMIC_RESP && last) read_++;
       kw_ddp_put_untagged(h.data(), last, ctrl, stagOf(where % kRegions), info.qn, msn, mo);
       mo += len;
       if (last) {
@@ -157,6 +178,7 @@ class Peer {
   std::array<u32, 4> msn_ = {1, 1, 1, 1};
   std::array<u32, 4> mo_{};
   unsigned read_ = 0;
+  unsigned answered_ = 0;  // of those, by an Atomic Response
   u32 read_done_ = 0;
   u32 crc_ = 0;
   size_t start_ = 0;

@@ -10,7 +10,8 @@
 namespace rx {
 namespace {
 
-constexpr u32 kRights = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
+constexpr u32 kRights = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
+                        IB_ACCESS_REMOTE_ATOMIC;
 const char kPd = 0, kAnotherPd = 0;
 
 struct Layout {
@@ -117,6 +118,10 @@ const kw_stream_ops kOps = {
               r, status, len,
               u64{solicited} << 33 | u64{invalidated} << 32 | (invalidated ? inv_stag : 0));
         },
+    .recv_imm =
+        [](kw_stream* s, const kw_recv* r, u32 len, bool solicited, __be32 imm) {
+          QueuePair::of(s).recvImm(r, len, u64{solicited} << 33 | u64{1} << 34 | imm);
+        },
     .mem = [](kw_stream* s, u32 stag) { return QueuePair::of(s).mem(stag); },
     .invalidate = [](kw_stream* s, u32 stag,
                      bool remote) { return QueuePair::of(s).invalidate(stag, remote); },
@@ -176,7 +181,10 @@ QueuePair::QueuePair(const Config& config, shim::Tcp& tcp) : config_(config) {
       .rtr_await = config.initiator || config.rtr == 0 ? 0 : 1U << config.rtr,
       .ird = config.ird,
       .ord = config.ord,
-      .set = {.zcopy_min = config.zcopy ? 512U : 0U, .first_fpdu_timeout_ms = 200}};
+      .set = {.zcopy_min = config.zcopy ? 512U : 0U,
+              .first_fpdu_timeout_ms = 200,
+              .immediate = config.immediate,
+              .atomics = config.atomics}};
   KW_CHECK(kw_stream_start(&stream, tcp.handle(), &p) == 0);
 }
 
@@ -226,8 +234,14 @@ bool QueuePair::nextWqe(kw_wqe* w) {
   if (i < config_.reads) {
     w->opcode = i % 3 == 2 ? KIWARP_OP_READ_INV : KIWARP_OP_READ;
     w->sge[0] = readSink(i);
+    if (config_.atomics && i % 2 != 0) {
+      w->opcode = i % 4 == 1 ? KIWARP_OP_FETCH_ADD : KIWARP_OP_CMP_SWAP;
+      w->sge[0].length = sizeof(u64);
+    }
   } else {
-    w->opcode = i == config_.reads ? KIWARP_OP_SEND : KIWARP_OP_WRITE;
+    w->opcode = i == config_.reads  ? KIWARP_OP_SEND
+                : config_.immediate ? KIWARP_OP_WRITE_IMM
+                                    : KIWARP_OP_WRITE;
     w->sge[0] = {baseOf(kLarge) + 5, 1700, stagOf(kLarge)};
   }
   w->len = w->sge[0].length;
@@ -266,6 +280,14 @@ void QueuePair::recvDone(const kw_recv* r, u16 status, u32 len, u64 flags) {
   KW_CHECK(r->index + 1 == next_recv_);
   recv_taken_ = false;
   events.push_back({What::kReceived, r->wr_id, status | u64{len} << 32, flags});
+}
+
+// The bytes are those of a Write, which went elsewhere.
+void QueuePair::recvImm(const kw_recv* r, u32 len, u64 flags) {
+  KW_CHECK(config_.immediate && !failed && !ended && recv_taken_);
+  KW_CHECK(r->index + 1 == next_recv_);
+  recv_taken_ = false;
+  events.push_back({What::kReceived, r->wr_id, u64{len} << 32, flags});
 }
 
 kw_mem* QueuePair::mem(u32 stag) {

@@ -82,6 +82,7 @@ class QueuePair {
   void zcopyDone(u32 index, bool good);
   int nextRecv(kw_recv* r);
   void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
+  void recvImm(const kw_recv* r, u32 len, u64 flags);
   kw_mem* mem(u32 stag);
   int invalidate(u32 stag, bool remote);
   void fail(kw_fail why);

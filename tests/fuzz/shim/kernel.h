@@ -52,6 +52,9 @@ void shim_broken(const char* file, int line, const char* what);
 
 #define READ_ONCE(x) (*(const volatile __typeof__(x)*)&(x))
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x)*)&(x) = (v))
+#define IS_ALIGNED(x, a) (((x) & ((__typeof__(x))(a)-1)) == 0)
+/* There is one CPU. */
+#define try_cmpxchg(p, old, new) (*(p) == *(old) ? (*(p) = (new), true) : (*(old) = *(p), false))
 #define container_of(p, type, member) ((type*)((char*)(p)-offsetof(type, member)))
 #define BIT(n) (1UL << (n))
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))

@@ -54,6 +54,7 @@ int parseAccess(const std::string& text) {
       {"remote_read", IBV_ACCESS_REMOTE_READ},
       {"mw_bind", IBV_ACCESS_MW_BIND},
       {"zero_based", IBV_ACCESS_ZERO_BASED},
+      {"remote_atomic", IBV_ACCESS_REMOTE_ATOMIC},
   };
   int access = 0;
   for (const std::string& part : split(text, ',')) {

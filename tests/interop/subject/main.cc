@@ -4,6 +4,7 @@
 // itself: the driver on its standard input says line by line what to post and what to look at, and
 // gets one line for each, "ok ..." or "err ...".
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -64,8 +65,11 @@ class Subject {
   std::string read(Command& c) { return rdma(c, IBV_WR_RDMA_READ); }
   std::string bind(Command& c);
   std::string invalidate(Command& c);
+  std::string fetchAdd(Command& c) { return atomic(c, IBV_WR_ATOMIC_FETCH_AND_ADD); }
+  std::string cmpSwap(Command& c) { return atomic(c, IBV_WR_ATOMIC_CMP_AND_SWP); }
   std::string completions(Command& c);
 
+  std::string atomic(Command& c, ibv_wr_opcode opcode);
   std::string rdma(Command& c, ibv_wr_opcode opcode);
   std::string post(Command& c, ibv_send_wr& wr, const std::string& link);
   Area& area(const std::string& name);
@@ -103,6 +107,8 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"read", &Subject::read},
     {"bind", &Subject::bind},
     {"invalidate", &Subject::invalidate},
+    {"fetchadd", &Subject::fetchAdd},
+    {"cmpswap", &Subject::cmpSwap},
     {"completions", &Subject::completions},
 };
 
@@ -313,7 +319,15 @@ std::string Subject::post(Command& c, ibv_send_wr& wr, const std::string& link) 
   return vm::errnoName(ibv_post_send(links_.at(link).qp(), &wr, &bad));
 }
 
-// send LINK ID [inv=STAG] [se=1] [AREA:OFFSET:LENGTH]...
+// [imm=N]: as the peer gets it, in network byte order
+bool takeImmediate(Command& c, ibv_send_wr& wr) {
+  const std::string imm = c.option("imm", std::string());
+  if (imm.empty()) return false;
+  wr.imm_data = htonl(static_cast<uint32_t>(toNumber(imm)));
+  return true;
+}
+
+// send LINK ID [inv=STAG] [imm=N] [se=1] [AREA:OFFSET:LENGTH]...
 std::string Subject::send(Command& c) {
   const std::string link = c.word();
   ibv_send_wr wr{};
@@ -324,11 +338,12 @@ std::string Subject::send(Command& c) {
     wr.opcode = IBV_WR_SEND_WITH_INV;
     wr.invalidate_rkey = static_cast<uint32_t>(toNumber(inv));
   }
+  if (takeImmediate(c, wr)) wr.opcode = IBV_WR_SEND_WITH_IMM;
   if (c.option("se", 0)) wr.send_flags |= IBV_SEND_SOLICITED;
   return post(c, wr, link);
 }
 
-// write|read LINK ID STAG TO [AREA:OFFSET:LENGTH]...
+// write|read LINK ID STAG TO [imm=N] [se=1] [AREA:OFFSET:LENGTH]...
 std::string Subject::rdma(Command& c, ibv_wr_opcode opcode) {
   const std::string link = c.word();
   ibv_send_wr wr{};
@@ -336,6 +351,8 @@ std::string Subject::rdma(Command& c, ibv_wr_opcode opcode) {
   wr.opcode = opcode;
   wr.wr.rdma.rkey = static_cast<uint32_t>(c.number());
   wr.wr.rdma.remote_addr = c.number();
+  if (takeImmediate(c, wr)) wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  if (c.option("se", 0)) wr.send_flags |= IBV_SEND_SOLICITED;
   return post(c, wr, link);
 }
 
@@ -368,7 +385,21 @@ std::string Subject::invalidate(Command& c) {
   return post(c, wr, link);
 }
 
-// completions LINK send|recv COUNT MS: what came, ID:STATUS:OPCODE:LENGTH:FLAGS:STAG:REASON each
+// fetchadd|cmpswap LINK ID STAG TO ADD|COMPARE SWAP [AREA:OFFSET:LENGTH]...
+std::string Subject::atomic(Command& c, ibv_wr_opcode opcode) {
+  const std::string link = c.word();
+  ibv_send_wr wr{};
+  wr.wr_id = c.number();
+  wr.opcode = opcode;
+  wr.wr.atomic.rkey = static_cast<uint32_t>(c.number());
+  wr.wr.atomic.remote_addr = c.number();
+  wr.wr.atomic.compare_add = c.number();
+  wr.wr.atomic.swap = c.number();
+  return post(c, wr, link);
+}
+
+// completions LINK send|recv COUNT MS: what came, ID:STATUS:OPCODE:LENGTH:FLAGS:STAG:REASON:IMM
+// each
 std::string Subject::completions(Command& c) {
   Link& link = links_.at(c.word());
   const std::string queue = c.word();
@@ -387,9 +418,10 @@ std::string Subject::completions(Command& c) {
       continue;
     }
     ++got;
-    answer += strf("%llu:%d:%d:%u:%u:%u:%u ", static_cast<unsigned long long>(wc.wr_id), wc.status,
-                   wc.opcode, wc.byte_len, wc.wc_flags,
-                   wc.wc_flags & IBV_WC_WITH_INV ? wc.invalidated_rkey : 0, wc.vendor_err);
+    answer += strf("%llu:%d:%d:%u:%u:%u:%u:%u ", static_cast<unsigned long long>(wc.wr_id),
+                   wc.status, wc.opcode, wc.byte_len, wc.wc_flags,
+                   wc.wc_flags & IBV_WC_WITH_INV ? wc.invalidated_rkey : 0, wc.vendor_err,
+                   wc.wc_flags & IBV_WC_WITH_IMM ? ntohl(wc.imm_data) : 0);
   }
   return answer;
 }

@@ -94,6 +94,16 @@ void unsupportedOpcode(Env& env) {
   Buffer buffer(env.pd(), kSize, kFull);
   refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_BIND_MW), EINVAL);
   refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_TSO), EINVAL);
+  // The settings of RFC 7306 are off.
+  refusedInList(env, {}, Work::send(2, {}).opcode(IBV_WR_SEND_WITH_IMM), EOPNOTSUPP);
+  refusedInList(env, {},
+                Work::write(2, {buffer.sge(0, 8)}, buffer.address(), buffer.rkey())
+                    .opcode(IBV_WR_RDMA_WRITE_WITH_IMM),
+                EOPNOTSUPP);
+  refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_ATOMIC_FETCH_AND_ADD),
+                EOPNOTSUPP);
+  refusedInList(env, {}, Work::send(2, {buffer.sge(0, 8)}).opcode(IBV_WR_ATOMIC_CMP_AND_SWP),
+                EOPNOTSUPP);
 }
 
 void undefinedOpcode(Env& env) {

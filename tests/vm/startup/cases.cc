@@ -26,7 +26,7 @@ void Suite::settings() {
   number("mpa_rev", 2, 0, 2, false);
   isSet("mpa_rev_accept", "1 2", "2,0", "0 2", {"3", "1 x", "", ","});
   for (const char* name : {"crc", "p2p"}) isSwitch(name, "1");
-  for (const char* name : {"markers", "large_fpdu"}) isSwitch(name, "0");
+  for (const char* name : {"markers", "large_fpdu", "immediate", "atomics"}) isSwitch(name, "0");
   isSet("rtr", "write read", "read, send", "send read", {"none", "reads", " ", "write,1"});
   number("ird_max", 128, 0, 128, false);
   number("ord_max", 128, 0, 128, false);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 # guest: --smp 1
 #
-# perftest over rdma_cm: write, read and send, bandwidth and latency, polling and sleeping on
+# perftest over rdma_cm: write, read, send and atomic operations, bandwidth and latency, polling and sleeping on
 # events, sizes from 2 bytes to 8 MiB, both directions, 1 and 16 queue pairs.
 # shellcheck source=../lib/lib.sh disable=SC2046
 . "$(dirname "$0")/../lib/lib.sh"
@@ -132,6 +132,19 @@ fewer() {
 	[ $(($1 - $2)) -ge 100 ]
 }
 
+# perftest's are eight bytes, and have tables of one row.
+atomic() {
+	local dev kind
+	for dev in da db; do echo 1 >"/sys/class/infiniband/$dev/settings/atomics"; done
+	for kind in FETCH_AND_ADD CMP_AND_SWAP; do
+		perf "ib_atomic_bw, $kind" 1 ib_atomic_bw -A $kind -n 300
+		perf "ib_atomic_lat, $kind" 1 ib_atomic_lat -A $kind -n 200
+	done
+	perf "ib_atomic_bw, both directions" 1 ib_atomic_bw -b $(whole 101)
+	perf "ib_atomic_bw, 16 queue pairs" 1 ib_atomic_bw -q 16 $(whole 41)
+	for dev in da db; do echo 0 >"/sys/class/infiniband/$dev/settings/atomics"; done
+}
+
 setup_pair
 for verb in ${VERBS:-write read send}; do
 	bandwidth "$verb"
@@ -139,5 +152,6 @@ for verb in ${VERBS:-write read send}; do
 	latency "$verb"
 done
 acknowledgments
+atomic
 teardown_pair
 finish

@@ -24,7 +24,21 @@ setup_wire() {
 }
 
 setup_wire
+case ${ONLY:-} in ext*) echo 1 | tee /sys/class/infiniband/d[ab]/settings/{immediate,atomics} >/dev/null ;; esac
 absorb kernel sh -c "echo '${ONLY:-}' >$ktest/run && cat $ktest/results"
+
+# Operations of RFC 7306 need their settings, which are off up to here.
+extensions() {
+	local f
+	for f in /sys/class/infiniband/d[ab]/settings/{immediate,atomics}; do
+		echo "$1" >"$f"
+	done
+}
+if [ -z "${ONLY:-}" ]; then
+	extensions 1
+	absorb "kernel, RFC 7306" sh -c "echo ext >$ktest/run && cat $ktest/results"
+	extensions 0
+fi
 
 batched=$(cat /sys/class/infiniband/d[ab]/ports/1/hw_counters/tx_batched_posts | tr "\n" "+")0
 [ -n "${ONLY:-}" ] || check "posts of completion handlers go out together" test "$((batched))" -gt 0

@@ -40,9 +40,16 @@
 /* Where in a mapping a ring may start: rings share no cache line. */
 #define KIWARP_RING_ALIGN 64
 
-/* Capability bits in struct kiwarp_alloc_ucontext_resp.caps. */
+/*
+ * Capability bits in struct kiwarp_alloc_ucontext_resp.caps. A provider refuses
+ * what has no bit. Those of RFC 7306 say that the device had the setting when
+ * the process opened it. A connection has the setting of its own start: a work
+ * request that is not allowed there completes with IBV_WC_LOC_QP_OP_ERR.
+ */
 #define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
 #define KIWARP_CAP_MW 0x2	/* memory windows: KIWARP_OP_BIND_MW, KIWARP_OP_LOCAL_INV */
+#define KIWARP_CAP_IMM 0x4	/* Immediate Data of RFC 7306 */
+#define KIWARP_CAP_ATOMIC 0x8	/* atomic operations of RFC 7306 */
 #define KIWARP_CAP_RESIZE_CQ 0x10	/* completion queues can be resized */
 #define KIWARP_CAP_CQ_TIMESTAMP 0x20	/* struct kiwarp_cq_stamp; overruns can be ignored */
 
@@ -167,6 +174,10 @@ enum kiwarp_opcode {
 	KIWARP_OP_REG_MR = 6,	/* kernel consumers only */
 	KIWARP_OP_RECV = 7,	/* in completions only */
 	KIWARP_OP_BIND_MW = 8,	/* user space only: see struct kiwarp_bind */
+	KIWARP_OP_WRITE_IMM = 9,	/* Write, then Immediate Data */
+	KIWARP_OP_SEND_IMM = 10,	/* Immediate Data alone: without payload */
+	KIWARP_OP_FETCH_ADD = 11,	/* into one SGE of eight bytes */
+	KIWARP_OP_CMP_SWAP = 12,	/* likewise */
 };
 
 /* Bits of struct kiwarp_sqe.flags */
@@ -207,8 +218,13 @@ struct kiwarp_sqe {
 	__u32 rkey;
 	__u32 inv_stag;
 	union {
-		__aligned_u64 rsvd[2];	/* zero; room for immediates and atomics */
+		__aligned_u64 rsvd[2];	/* zero, but for: */
 		struct kiwarp_bind bind;	/* KIWARP_OP_BIND_MW */
+		__be32 imm_data;	/* KIWARP_OP_*_IMM: as struct ibv_send_wr has it */
+		struct {
+			__aligned_u64 compare_add;	/* FETCH_ADD, CMP_SWAP: likewise */
+			__aligned_u64 swap;	/* KIWARP_OP_CMP_SWAP */
+		} atomic;
 	};
 };
 
@@ -225,6 +241,12 @@ struct kiwarp_rqe {
 /* Bits of struct kiwarp_cqe.flags */
 #define KIWARP_CQE_WITH_INV 0x1	/* inv_stag says which STag the peer invalidated */
 #define KIWARP_CQE_SOLICITED 0x2
+/*
+ * With KIWARP_OP_RECV: the entry was consumed by Immediate Data, and has its
+ * imm_data; byte_len is that of the Write before. A provider that does not know
+ * this bit sees a receive.
+ */
+#define KIWARP_CQE_WITH_IMM 0x4
 
 /*
  * struct kiwarp_cqe.vendor_err of a completion in error is 0, or one of these.
@@ -247,7 +269,10 @@ struct kiwarp_cqe {
 	 * Without meaning for an entry of a shared receive queue.
 	 */
 	__u32 wqe_index;
-	__u32 inv_stag;
+	union {
+		__u32 inv_stag;		/* KIWARP_CQE_WITH_INV */
+		__be32 imm_data;	/* KIWARP_CQE_WITH_IMM */
+	};
 	__u32 vendor_err;
 };
 
@@ -282,9 +307,12 @@ KIWARP_ASSERT(sizeof(struct kiwarp_sge) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_bind) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_sqe) == 48);
 KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, remote_addr) == 16);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, imm_data) == 32);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_sqe, atomic.swap) == 40);
 KIWARP_ASSERT(sizeof(struct kiwarp_rqe) == 16);
 KIWARP_ASSERT(sizeof(struct kiwarp_cqe) == 32);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_stamp) == 16);
+KIWARP_ASSERT(__builtin_offsetof(struct kiwarp_cqe, imm_data) == 24);
 KIWARP_ASSERT(sizeof(struct kiwarp_ring_ctrl) <= KIWARP_RING_ENTRIES_OFF);
 KIWARP_ASSERT(sizeof(struct kiwarp_cq_ctrl) <= KIWARP_RING_ENTRIES_OFF);
 
