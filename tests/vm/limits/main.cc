@@ -430,7 +430,7 @@ struct Piece {
 // A thousand queue pairs take the receives of one queue: each message is whole, in one receive, and
 // each queue pair's come in order.
 void Limits::thousandShare() {
-  constexpr uint32_t kPairs = 1000, kRounds = 4, kEach = 2, kEntries = kPairs * kEach;
+  constexpr uint32_t kPairs = 1000, kRounds = 2, kEach = 2, kEntries = kPairs * kEach;
   Memory ocean = makeOcean(3, Piece::kOcean), inbox(size_t{kEntries} * Piece::kLongest);
   Mr ocean_mr = regMr(pd_.get(), ocean.data(), ocean.size(), 0);
   Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), IBV_ACCESS_LOCAL_WRITE);
