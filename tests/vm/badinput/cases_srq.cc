@@ -114,8 +114,9 @@ void attributes(Env& env) {
   expectErrno("an unknown attribute", EINVAL, modify(srq.get(), 0x40, 0, 0));
   expectErrno("a limit over the size", EINVAL, modify(srq.get(), IBV_SRQ_LIMIT, 0, kEntries + 1));
   expectErrno("no entries", EINVAL, modify(srq.get(), IBV_SRQ_MAX_WR, 0, 0));
-  expectErrno("too many entries", EINVAL,
-              modify(srq.get(), IBV_SRQ_MAX_WR, static_cast<uint32_t>(env.attr().max_srq_wr) + 1, 0));
+  expectErrno(
+      "too many entries", EINVAL,
+      modify(srq.get(), IBV_SRQ_MAX_WR, static_cast<uint32_t>(env.attr().max_srq_wr) + 1, 0));
   expectErrno("too small for the limit", EINVAL,
               modify(srq.get(), IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 4, 5));
   expectNumber("entries after what was refused", kEntries, query(srq.get()).max_wr);
