@@ -5,9 +5,14 @@
 
 #include <rdma/kiwarp-abi.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "badinput/harness.h"
@@ -307,6 +312,71 @@ void cutOff(Env& env) {
                static_cast<uint32_t>(ibv_poll_cq(link->server.recv_cq.get(), 1, &wc)));
 }
 
+std::set<uintptr_t> mappedRings() {
+  std::set<uintptr_t> starts;
+  std::ifstream file("/proc/self/maps");
+  for (std::string line; std::getline(file, line);) {
+    uintptr_t start = 0;
+    if (line.find("/dev/infiniband/uverbs") != std::string::npos &&
+        std::sscanf(line.c_str(), "%" SCNxPTR, &start) == 1) {
+      starts.insert(start);
+    }
+  }
+  return starts;
+}
+
+// An SRQ whose ring can be written to as no provider would.
+struct OpenSrq {
+  explicit OpenSrq(Env& env) {
+    const std::set<uintptr_t> before = mappedRings();
+    srq = createSrq(env.pd(), kEntries, 2);
+    for (uintptr_t start : mappedRings()) {
+      if (!before.contains(start)) ring = start;
+    }
+    if (ring == 0) fail("the SRQ has no ring");
+  }
+
+  // NOLINTBEGIN(performance-no-int-to-ptr): where the ring is mapped.
+  void setProducer(uint32_t index) const {
+    std::atomic_ref(reinterpret_cast<kiwarp_ring_ctrl*>(ring)->producer) = index;
+  }
+  void setPieces(uint32_t index, uint32_t count) const {
+    const size_t stride = sizeof(kiwarp_rqe) + 2 * sizeof(kiwarp_sge);
+    const uintptr_t entry = ring + KIWARP_RING_ENTRIES_OFF + index * stride;
+    std::atomic_ref(reinterpret_cast<kiwarp_rqe*>(entry)->num_sge) = count;
+  }
+  // NOLINTEND(performance-no-int-to-ptr)
+
+  Srq srq;
+  uintptr_t ring = 0;
+};
+
+// Nonsense in the ring ends the queue pair that takes it, and only that.
+void nonsense(Env& env) {
+  OpenSrq open(env);
+  auto first = connect(env, open.srq.get());
+  auto second = connect(env, open.srq.get());
+  auto third = connect(env, open.srq.get());
+  const auto sendToNonsense = [&env](const Link& link) {
+    expectErrno("post", 0, postSend(link.client.qp(), {Work::send(1, {})}).error);
+    env.expectEnded(link);
+  };
+  mustPost(open.srq.get(), 1);
+  mustPost(open.srq.get(), 2);
+  open.setPieces(0, 3);
+  sendToNonsense(*first);
+  env.expectWc(first->server.recv_cq.get(), 1, {IBV_WC_WR_FLUSH_ERR}, "entry of 3 SGEs");
+
+  for (uint32_t producer : {0U, 2 + kEntries, 0x80000000U}) {
+    open.setProducer(producer);
+    expectErrno("resize", EINVAL, modify(open.srq.get(), IBV_SRQ_MAX_WR, 2 * kEntries, 0));
+  }
+  sendToNonsense(*second);
+  open.setProducer(2);
+  send(env, *third, 2);
+  env.expectWc(third->server.recv_cq.get(), 2, {IBV_WC_SUCCESS}, "what is left");
+}
+
 }  // namespace
 
 void addSrqCases(std::vector<Case>* cases) {
@@ -320,6 +390,7 @@ void addSrqCases(std::vector<Case>* cases) {
   cases->push_back({"srq-empty", empty});
   cases->push_back({"srq-last-wqe", lastWqe});
   cases->push_back({"srq-cut-off", cutOff});
+  cases->push_back({"srq-nonsense", nonsense});
 }
 
 }  // namespace kiwarp::vm
