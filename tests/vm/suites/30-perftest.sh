@@ -66,7 +66,6 @@ bandwidth() {
 	write) perf "$bw, all sizes" $all "$bw" -a -n 5 -t 5 ;;
 	read) perf "$bw, both directions, all sizes" $all "$bw" -b -a -n 5 -t 5 ;;
 	send)
-		perf "$bw, shared receive queue, 16 queue pairs" 1 "$bw" --use-srq -q 16 -s 16384 -n 41 -t 16
 		send_sizes "" 4
 		send_sizes ", both directions" 11 -b
 		;;
@@ -89,7 +88,10 @@ latency() {
 	case $verb in
 	write) perf "$lat, all sizes" $all "$lat" -a -n 5 ;;
 	read) perf "$lat, events" 1 "$lat" -e -s 64 -n 300 ;;
-	send) perf "$lat, events, all sizes" $all "$lat" -e -a -n 5 ;;
+	send)
+		perf "$lat, events, all sizes" $all "$lat" -e -a -n 5
+		perf "$lat, shared receive queue" 1 "$lat" --use-srq -s 64 -n 300
+		;;
 	esac
 }
 
