@@ -27,7 +27,7 @@ DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 # All cores, unless make was told otherwise: without that Kbuild takes one.
 parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all module provider host bench bench-program ktest kunit install install-module install-provider uninstall check clean help
+.PHONY: all module provider host bench bench-program ktest kunit install install-module install-provider uninstall check clean deb help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -107,6 +107,16 @@ uninstall:
 	rm -f $(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so $(DESTDIR)$(DRIVER_CONF)
 	$(if $(DESTDIR),,depmod $(KVER))
 
+# Debian packages for the release of Debian that this runs on, in build/deb. From a copy, since
+# building them leaves files in the tree.
+DEB := $(BUILD)/deb
+deb:
+	rm -rf $(DEB)
+	mkdir -p $(DEB)/tree
+	tar -c --exclude=./build --exclude=./.git . | tar -x -C $(DEB)/tree
+	cd $(DEB)/tree && dpkg-buildpackage -b -us -uc
+	rm -rf $(DEB)/tree
+
 check:
 	scripts/test
 
@@ -124,6 +134,7 @@ help:
 	@echo '  kunit      build/kiwarp_kunit.ko, for a KDIR that has KUnit'
 	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
 	@echo '  uninstall  take both away again'
+	@echo '  deb        Debian packages of module, provider and tools, in build/deb'
 	@echo '  check      run every test (scripts/test)'
 	@echo '  clean      remove build/'
 	@echo 'Variables:'

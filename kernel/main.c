@@ -319,4 +319,5 @@ module_exit(kw_exit);
 MODULE_DESCRIPTION("Kiwarp, a software iWARP RNIC");
 MODULE_AUTHOR("The Kiwarp developers");
 MODULE_LICENSE("Dual BSD/GPL");
+MODULE_VERSION("0.2");
 MODULE_ALIAS_RDMA_LINK("kiwarp");
