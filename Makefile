@@ -23,11 +23,12 @@ BUILD_TYPE ?= RelWithDebInfo
 DESTDIR ?=
 PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
 DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
+TOOLS_DIR := /usr/share/kiwarp/kiwarp_tools
 
 # All cores, unless make was told otherwise: without that Kbuild takes one.
 parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all module provider host bench bench-program ktest kunit install install-module install-provider uninstall check clean deb help
+.PHONY: all module provider host bench bench-program ktest kunit install install-module install-provider install-tools uninstall check clean deb help
 .DEFAULT_GOAL := all
 
 all: module provider
@@ -90,7 +91,7 @@ define copy-provider
 		{ cmp -s "$$so" "$(BUILD)/$${so##*/}" || cp "$$so" $(BUILD)/; }
 endef
 
-install: install-module install-provider
+install: install-module install-provider install-tools
 
 install-module: module
 	$(MAKE) -C $(KDIR) M=$(FARM) INSTALL_MOD_DIR=extra \
@@ -101,7 +102,24 @@ install-provider: provider
 	install -d $(DESTDIR)$(dir $(DRIVER_CONF))
 	echo "driver kiwarp" > $(DESTDIR)$(DRIVER_CONF)
 
-uninstall:
+# The command, and what adds devices when their interface appears.
+install-tools:
+	install -D -m 755 tools/kiwarp $(DESTDIR)/usr/sbin/kiwarp
+	install -d $(DESTDIR)$(TOOLS_DIR)
+	install -m 644 tools/kiwarp_tools/*.py $(DESTDIR)$(TOOLS_DIR)
+	install -D -m 644 tools/kiwarp@.service $(DESTDIR)/usr/lib/systemd/system/kiwarp@.service
+	install -D -m 644 tools/90-kiwarp.rules $(DESTDIR)/usr/lib/udev/rules.d/90-kiwarp.rules
+	install -D -m 644 tools/kiwarp.bash-completion $(DESTDIR)/usr/share/bash-completion/completions/kiwarp
+	install -D -m 644 tools/kiwarp.8 $(DESTDIR)/usr/share/man/man8/kiwarp.8
+	install -D -m 644 tools/kiwarp.conf.5 $(DESTDIR)/usr/share/man/man5/kiwarp.conf.5
+
+.PHONY: uninstall-tools
+uninstall-tools:
+	rm -rf $(addprefix $(DESTDIR)/usr/,sbin/kiwarp share/kiwarp lib/systemd/system/kiwarp@.service \
+		lib/udev/rules.d/90-kiwarp.rules share/bash-completion/completions/kiwarp \
+		share/man/man8/kiwarp.8 share/man/man5/kiwarp.conf.5)
+
+uninstall: uninstall-tools
 	$(call need-kdir)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/extra/kiwarp.ko*
 	rm -f $(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so $(DESTDIR)$(DRIVER_CONF)
@@ -132,8 +150,9 @@ help:
 	@echo '  bench      the module, the provider and the program of scripts/bench'
 	@echo '  ktest      build/kiwarp_ktest.ko, the kernel test module (host makes it too)'
 	@echo '  kunit      build/kiwarp_kunit.ko, for a KDIR that has KUnit'
-	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own'
-	@echo '  uninstall  take both away again'
+	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own,'
+	@echo '             the command kiwarp into /usr'
+	@echo '  uninstall  take all away again'
 	@echo '  deb        Debian packages of module, provider and tools, in build/deb'
 	@echo '  check      run every test (scripts/test)'
 	@echo '  clean      remove build/'

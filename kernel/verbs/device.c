@@ -18,7 +18,7 @@
 #define KW_VENDOR_ID	0x024b57
 
 #define KW_FW_MAJOR	0
-#define KW_FW_MINOR	1
+#define KW_FW_MINOR	2
 #define KW_FW_SUB	0
 
 /*

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""doctor's checks of the kernel's side: the module, its devices, those that should come back."""
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from . import config, devices, service
+from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
+from .system import System, listing
+
+OLDEST = (6, 12)
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+def module(system: System, _question: Question, _found: list[devices.Device]) -> Iterator[Finding]:
+    release = system.release()
+    installed = system.run("modinfo", "-F", "version", "kiwarp")
+    if system.exists("/sys/module/kiwarp"):
+        yield loaded(system, release, installed.out.strip())
+    elif installed.code == 0:
+        yield not_loaded(system)
+    else:
+        yield not_installed(system, release)
+
+
+def loaded(system: System, release: str, on_disk: str) -> Finding:
+    running = system.read("/sys/module/kiwarp/version") or ""
+    if on_disk and running != on_disk:
+        return Finding("module", WARNING, f"version {running or 'of no number'} is loaded, {on_disk} is installed",
+                       "end what uses RDMA, then: modprobe -r kiwarp && modprobe kiwarp, or boot again")
+    return Finding("module", OK, f"version {running} is loaded in Linux {release}")
+
+
+def not_loaded(system: System) -> Finding:
+    if secure_boot(system):
+        return Finding("module", WARNING, "it is installed, but not loaded, and Secure Boot is on: the kernel loads "
+                       "only modules whose signature it knows",
+                       "if modprobe kiwarp says \"Key was rejected by service\": mokutil --import "
+                       "/var/lib/dkms/mok.pub, boot, and enrol the key in the menu that appears")
+    return Finding("module", NOTE, "it is installed, but not loaded", "kiwarp add loads it, or: modprobe kiwarp")
+
+
+def secure_boot(system: System) -> bool:
+    try:
+        # Four bytes of attributes, then the variable.
+        return system.path(SECURE_BOOT).read_bytes()[4:5] == b"\1"
+    except OSError:
+        return False
+
+
+def not_installed(system: System, release: str) -> Finding:
+    text = f"it is not installed for the running kernel, Linux {release}"
+    number = re.match(r"(\d+)\.(\d+)", release)
+    if number and (int(number[1]), int(number[2])) < OLDEST:
+        return Finding("module", ERROR, text, "it needs Linux 6.12 or later: install one, and boot it")
+    if not system.exists(f"/lib/modules/{release}/build"):
+        return Finding("module", ERROR, text, f"install the kernel's headers: apt install linux-headers-{release}")
+    if system.names("/var/lib/dkms/kiwarp"):
+        return Finding("module", ERROR, text, f"dkms autoinstall -k {release}; what fails is in "
+                       "/var/lib/dkms/kiwarp/*/build/make.log")
+    return Finding("module", ERROR, text, "install the package kiwarp-dkms")
+
+
+def present(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    if found:
+        yield Finding("devices", OK, listing([device.name for device in found]))
+    elif not question.device:
+        others = devices.rdma_names(system)
+        also = f"; there is {listing(others)}, of another driver" if others else ""
+        yield Finding("devices", NOTE, f"there is no device of Kiwarp{also}", "kiwarp add INTERFACE --persistent")
+
+
+def persistence(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    sections = config.load(system)
+    on = {device.interface for device in devices.devices(system)} if sections else set()
+    for interface, section in sections.items():
+        if interface not in system.names(devices.NET):
+            yield Finding("persistence", NOTE, f"{config.FILE} names {interface}, which is not there",
+                          "its device comes when the interface does; if it has another name now, change the file")
+        elif interface not in on:
+            yield Finding("persistence", ERROR, f"{config.FILE} names {interface}, which has no device",
+                          what_to_start(system, interface))
+        else:
+            yield Finding("persistence", OK, f"{interface} has the device that {config.FILE} names")
+            yield from wrong_settings(system, section)
+    for device in found:
+        if device.interface and device.interface not in sections:
+            yield Finding("persistence", NOTE, f"{device.name} is gone after a boot",
+                          f"to keep it: kiwarp del {device.name}, then kiwarp add {device.interface} "
+                          f"--name {device.name} --persistent")
+
+
+def what_to_start(system: System, interface: str) -> str:
+    if not system.has_systemd():
+        return f"kiwarp up {interface}"
+    name = service.unit(system, interface)
+    return f"systemctl start '{name}'; if it fails: journalctl -u '{name}'"
+
+
+def wrong_settings(system: System, section: config.Section) -> Iterator[Finding]:
+    device = devices.on_interface(system, section.interface)
+    now = devices.settings(system, device.name) if device else {}
+    for setting, value in section.settings.items():
+        if setting in now and value.split() != now[setting].split():
+            yield Finding("persistence", NOTE,
+                          f"{setting} of {section.interface}'s device is \"{now[setting]}\", \"{value}\" in "
+                          f"{config.FILE}, where it may be spelt in another way", f"kiwarp up {section.interface}")

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""doctor's checks of interfaces and of the way to the peer."""
+from __future__ import annotations
+
+import json
+import re
+from typing import Iterator
+
+from . import devices
+from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
+from .system import Failure, System
+
+NET = devices.NET
+# Ports that services use for TCP and for RDMA alike, of which one at a time can listen.
+SHARED_PORTS = {3260: "iSCSI", 4420: "NVMe", 445: "SMB"}
+
+
+def interface(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    for device in found:
+        if not device.interface:
+            continue
+        name = device.interface
+        flags = int(system.read(f"{NET}/{name}/flags") or "0", 16)
+        if not flags & 1:
+            yield Finding("interface", ERROR, f"{name}, of {device.name}, is down", f"ip link set {name} up")
+        elif system.read(f"{NET}/{name}/carrier") == "0":
+            yield Finding("interface", ERROR, f"{name}, of {device.name}, has no carrier",
+                          "look at the cable, the switch or the other end")
+        elif not addresses(system, name):
+            yield Finding("interface", ERROR, f"{name}, of {device.name}, has no IP address: connections are made "
+                          "by them", f"ip address add ADDRESS/LENGTH dev {name}, or what sets up the network here")
+        else:
+            yield Finding("interface", OK, f"{name}, of {device.name}, is up and has an address")
+
+
+def addresses(system: System, name: str) -> list[str]:
+    result = system.run("ip", "-j", "address", "show", "dev", name)
+    if result.code:
+        raise Failure(f"ip address show: {result.said}")
+    return [info["local"] for link in json.loads(result.out or "[]") for info in link.get("addr_info", [])]
+
+
+def namespace(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    for device in found:
+        if not device.interface:
+            yield Finding("namespace", WARNING, f"the interface of {device.name} is in another network namespace: "
+                          "programs here can not connect by it",
+                          "run them in the interface's: ip netns exec NAMESPACE COMMAND")
+
+
+def mtu(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    for device in found:
+        if not device.interface:
+            continue
+        wrong = list(mtu_mismatches(system, device.interface))
+        yield from wrong or [Finding("mtu", OK, f"{device.interface}: nothing near it has another MTU")]
+    if question.peer:
+        yield from mtu_to_peer(system, question.peer)
+
+
+def mtu_of(system: System, name: str) -> int:
+    return int(system.read(f"{NET}/{name}/mtu") or "0")
+
+
+def mtu_mismatches(system: System, name: str) -> Iterator[Finding]:
+    """What is below an interface must take its packets; what is at the other end, too."""
+    own = mtu_of(system, name)
+    below = [entry.removeprefix("lower_") for entry in system.names(f"{NET}/{name}") if entry.startswith("lower_")]
+    for lower in below:
+        if mtu_of(system, lower) < own:
+            yield mismatch(name, own, lower, mtu_of(system, lower), "below it")
+    end = other_end(system, name)
+    if end and end not in below and mtu_of(system, end) != own:
+        yield mismatch(name, own, end, mtu_of(system, end), "its other end")
+
+
+def other_end(system: System, name: str) -> str | None:
+    """Of a veth pair, if that end is in this namespace too."""
+    index, other = (system.read(f"{NET}/{name}/{file}") for file in ("ifindex", "iflink"))
+    if index == other:
+        return None
+    return next((end for end in system.names(NET) if system.read(f"{NET}/{end}/ifindex") == other
+                 and system.read(f"{NET}/{end}/iflink") == index), None)
+
+
+def mismatch(name: str, own: int, other: str, others: int, what: str) -> Finding:
+    return Finding("mtu", WARNING, f"{name} has MTU {own}, {other}, {what}, {others}: long packets are lost",
+                   f"the same for both: ip link set {other} mtu {own}, or {name} mtu {others}; switches have to take "
+                   "it, too")
+
+
+def mtu_to_peer(system: System, peer: str) -> Iterator[Finding]:
+    way = route_to(system, peer)
+    size = mtu_of(system, way)
+    # Headers: 20 of IP or 40 of IPv6, 8 of ICMP.
+    payload = min(size, 65535) - (48 if ":" in peer else 28)
+    if system.run("ping", "-n", "-c", "1", "-W", "2", peer).code:
+        yield Finding("mtu", WARNING, f"{peer} does not answer ping: the way's MTU can not be tried")
+    elif system.run("ping", "-n", "-c", "2", "-W", "2", "-M", "do", "-s", str(payload), peer).code:
+        yield Finding("mtu", ERROR,
+                      f"packets of {size} bytes, the MTU of {way}, do not arrive at {peer}; short ones do",
+                      "the same MTU for both hosts and for all switches between them")
+    else:
+        yield Finding("mtu", OK, f"packets of {size} bytes arrive at {peer}")
+
+
+def route_to(system: System, peer: str) -> str:
+    result = system.run("ip", "-j", "route", "get", peer)
+    if result.code:
+        raise Failure(f"no route to {peer}: {result.said}")
+    return json.loads(result.out)[0]["dev"]
+
+
+def route(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    if not question.peer:
+        return
+    try:
+        way = route_to(system, question.peer)
+    except Failure as failure:
+        yield Finding("route", ERROR, str(failure), "ip route get ADDRESS has to name the device's interface")
+        return
+    if way in [device.interface for device in found]:
+        yield Finding("route", OK, f"the way to {question.peer} is {way}, which has a device")
+    else:
+        yield Finding("route", ERROR, f"the way to {question.peer} is {way}, which has no device",
+                      f"kiwarp add {way}, or another route")
+
+
+def firewall(system: System, question: Question, _found: list[devices.Device]) -> Iterator[Finding]:
+    if not system.is_root():
+        yield Finding("firewall", NOTE, "its rules are shown to root only", "sudo kiwarp doctor")
+        return
+    result = system.run("nft", "-j", "list", "ruleset")
+    if result.code == 127:
+        yield from firewall_iptables(system)
+        return
+    if result.code:
+        raise Failure(f"nft list ruleset: {result.said}")
+    entries = json.loads(result.out or "{}").get("nftables", [])
+    closed = [entry["chain"] for entry in entries if entry.get("chain", {}).get("hook") == "input" and
+              blocks(entry["chain"], entries)]
+    for chain in closed:
+        yield from closed_chain(chain, entries, question.ports)
+    if not closed:
+        yield Finding("firewall", OK, "no chain of nftables refuses what comes in")
+
+
+def rules_of(chain: dict, entries: list[dict]) -> list[dict]:
+    return [entry["rule"] for entry in entries if "rule" in entry and all(
+        entry["rule"].get(key) == chain[other] for key, other in (("family", "family"), ("table", "table"),
+                                                                  ("chain", "name")))]
+
+
+def blocks(chain: dict, entries: list[dict]) -> bool:
+    parts = [part for rule in rules_of(chain, entries) for part in rule.get("expr", [])]
+    return chain.get("policy") == "drop" or any("drop" in part or "reject" in part for part in parts)
+
+
+def accepted_ports(chain: dict, entries: list[dict]) -> Iterator[range]:
+    """Of the chain's own rules; those of chains that it jumps to are not followed."""
+    for rule in rules_of(chain, entries):
+        parts = rule.get("expr", [])
+        if not any("accept" in part for part in parts):
+            continue
+        for part in parts:
+            match = part.get("match", {})
+            left = match.get("left")
+            payload = left.get("payload", {}) if isinstance(left, dict) else {}
+            if payload.get("field") == "dport" and match.get("op") in ("==", "in"):
+                right = match["right"]
+                for one in right["set"] if isinstance(right, dict) and "set" in right else [right]:
+                    first, last = one["range"] if isinstance(one, dict) else (one, one)
+                    yield range(first, last + 1)
+
+
+def closed_chain(chain: dict, entries: list[dict], ports: list[int]) -> Iterator[Finding]:
+    where = f"{chain['family']} {chain['table']} {chain['name']}"
+    open_ports = list(accepted_ports(chain, entries))
+    for number in ports:
+        if any(number in ports_of for ports_of in open_ports):
+            yield Finding("firewall", OK, f"the chain {where} of nftables accepts TCP port {number}")
+        else:
+            yield Finding("firewall", WARNING,
+                          f"the chain {where} of nftables has no rule that accepts TCP port {number}",
+                          f"nft insert rule {where} tcp dport {number} accept, or what sets up the firewall here")
+    if not ports:
+        yield Finding("firewall", NOTE, f"the chain {where} of nftables refuses what it has no rule for: an RDMA "
+                      "service is a TCP port to it", "accept its port; kiwarp doctor --port PORT looks whether it is")
+
+
+def firewall_iptables(system: System) -> Iterator[Finding]:
+    for program in ("iptables", "ip6tables"):
+        result = system.run(program, "-S", "INPUT")
+        if result.code == 0 and re.search(r"^-P INPUT DROP|-j (DROP|REJECT)", result.out, re.M):
+            yield Finding("firewall", NOTE, f"{program} refuses some of what comes in: an RDMA service is a TCP port "
+                          "to it", f"{program} -I INPUT -p tcp --dport PORT -j ACCEPT")
+
+
+def listeners(system: System) -> set[int]:
+    """The TCP ports that somebody listens on, RDMA services' among them."""
+    found = set()
+    for file in ("tcp", "tcp6"):
+        for line in (system.read(f"/proc/net/{file}") or "").splitlines()[1:]:
+            words = line.split()
+            if len(words) > 3 and words[3] == "0A":
+                found.add(int(words[1].rpartition(":")[2], 16))
+    return found
+
+
+def rdma_listeners(system: System) -> set[int]:
+    result = system.run("rdma", "-j", "resource", "show", "cm_id")
+    if result.code:
+        raise Failure(f"rdma resource show cm_id: {result.said}")
+    # An address is "192.0.2.1:4420".
+    sources = [entry.get("src-addr", "") for entry in json.loads(result.out or "[]") if entry.get("state") == "LISTEN"]
+    return {int(number) for number in (source.rpartition(":")[2] for source in sources) if number.isdecimal()}
+
+
+def port(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    if not found:
+        return
+    taken = listeners(system)
+    serving = rdma_listeners(system)
+    for number in question.ports or SHARED_PORTS:
+        if number in serving:
+            yield Finding("port", OK, f"an RDMA service listens on port {number}")
+        elif number in taken:
+            yield taken_port(number, WARNING if question.ports else NOTE)
+        elif question.ports:
+            yield Finding("port", NOTE, f"nobody listens on port {number}", "start the service")
+
+
+def taken_port(number: int, level: str) -> Finding:
+    service = f", {SHARED_PORTS[number]}'s," if number in SHARED_PORTS else ""
+    wire = number + 10000 if number < 50000 else number - 10000
+    return Finding("port", level, f"a TCP service has port {number}{service} where no RDMA service can listen then: it "
+                   "gets EADDRINUSE", f'another port, or on both sides: kiwarp set DEVICE "port_map={number}:{wire}"')
+
+
+def port_mapper(system: System, _question: Question, _found: list[devices.Device]) -> Iterator[Finding]:
+    running = any(system.read(f"/proc/{process}/comm") == "iwpmd" for process in system.names("/proc")
+                  if process.isdecimal())
+    if running:
+        yield Finding("iwpmd", NOTE, "iwpmd runs: where it does not at a peer, each connection waits up to ten seconds",
+                      "run it on all hosts or on none: systemctl disable --now iwpmd")
+    else:
+        yield Finding("iwpmd", OK, "iwpmd does not run, and Kiwarp needs none")

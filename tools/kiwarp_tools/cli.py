@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The command line of kiwarp(8)."""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Callable, Sequence
+
+from . import VERSION, config, devices, doctor, service
+from .system import Failure, System, require_root
+
+Command = Callable[[System, argparse.Namespace], int]
+
+
+def assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text} is not SETTING=VALUE")
+    return name, value
+
+
+def described(system: System, device: devices.Device) -> dict:
+    net = f"{devices.NET}/{device.interface}"
+    mtu = system.read(f"{net}/mtu") if device.interface else None
+    return {
+        "name": device.name,
+        "interface": device.interface,
+        "state": device.state,
+        "mtu": int(mtu) if mtu else None,
+        "persistent": bool(device.interface) and device.interface in config.load(system),
+        "settings": devices.settings(system, device.name),
+    }
+
+
+def print_json(data: object) -> None:
+    print(json.dumps(data, indent=2))
+
+
+def print_device(found: dict, usual: dict[str, str], every: bool) -> None:
+    interface = found["interface"] or "(an interface of another network namespace)"
+    mtu = f", MTU {found['mtu']}" if found["mtu"] else ""
+    stays = ", comes back after a boot" if found["persistent"] else ""
+    print(f"{found['name']}: on {interface}, {found['state']}{mtu}{stays}")
+    for setting, value in found["settings"].items():
+        default = usual.get(setting, value)
+        if every or value != default:
+            print(f"    {setting} = {value}" + (f"   (default: {default})" if value != default else ""))
+
+
+def report(system: System, args: argparse.Namespace, device: devices.Device) -> int:
+    """A device that was changed."""
+    if args.json:
+        print_json(described(system, device))
+    return 0
+
+
+def command_add(system: System, args: argparse.Namespace) -> int:
+    require_root(system, "adding a device")
+    wanted = dict(args.settings)
+    name = args.name or devices.default_name(args.interface)
+    clash = next((s.interface for s in config.load(system).values()
+                  if s.interface != args.interface and (s.name or devices.default_name(s.interface)) == name), "")
+    if args.persistent and clash:
+        raise Failure(f"{config.FILE} has {name} as the name of {clash}'s device: choose another with --name")
+    device = devices.add(system, args.interface, name, wanted)
+    if args.persistent:
+        config.store(system, config.Section(args.interface, name, wanted))
+        service.start(system, args.interface)
+    return report(system, args, device)
+
+
+def command_del(system: System, args: argparse.Namespace) -> int:
+    require_root(system, "deleting a device")
+    known = config.load(system) if args.persistent else {}
+    try:
+        device = devices.find(system, args.device)
+    except Failure:
+        # A section can be removed though there is no device now: by the interface, or by the device's name.
+        named = [s.interface for s in known.values() if args.device in (s.interface, s.name)]
+        if not named:
+            raise
+        forget(system, named[0])
+        return 0
+    interface = device.interface or ""
+    if interface:
+        service.stop(system, interface)
+    if device.name in devices.rdma_names(system):
+        devices.delete(system, device.name)
+    if interface and args.persistent:
+        forget(system, interface)
+    return 0
+
+
+def forget(system: System, interface: str) -> None:
+    if config.remove(system, interface):
+        service.look_again(system, interface)
+
+
+def command_show(system: System, args: argparse.Namespace) -> int:
+    chosen = [devices.find(system, args.device)] if args.device else devices.devices(system)
+    found = [described(system, device) for device in chosen]
+    if args.json:
+        print_json(found)
+        return 0
+    usual = devices.defaults(system)
+    for device in found:
+        print_device(device, usual, args.all)
+    return 0
+
+
+def command_set(system: System, args: argparse.Namespace) -> int:
+    require_root(system, "changing settings")
+    wanted = dict(args.settings)
+    device = devices.find(system, args.device)
+    section = None
+    if args.persistent:
+        section = config.load(system).get(device.interface or "")
+        if section is None:
+            raise Failure(f"{config.FILE} has no section for {device.name}: only a device that was added with "
+                          "--persistent comes back")
+    devices.set_all(system, device.name, wanted)
+    if section:
+        section.settings.update(wanted)
+        config.store(system, section)
+    return report(system, args, device)
+
+
+def command_up(system: System, args: argparse.Namespace) -> int:
+    require_root(system, "adding a device")
+    return report(system, args, service.up(system, args.interface))
+
+
+def command_down(system: System, args: argparse.Namespace) -> int:
+    require_root(system, "deleting a device")
+    service.down(system, args.interface)
+    return 0
+
+
+def command_doctor(system: System, args: argparse.Namespace) -> int:
+    findings = doctor.examine(system, doctor.Question(args.device or "", args.peer or "", args.port or []))
+    if args.json:
+        print_json([finding.as_json() for finding in findings])
+    else:
+        doctor.print_findings(findings, args.all)
+    return doctor.exit_code(findings)
+
+
+def port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is no TCP port")
+    return int(text)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kiwarp", description="RDMA devices of Kiwarp: see kiwarp(8).")
+    parser.add_argument("--version", action="version", version=f"kiwarp {VERSION}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-j", "--json", action="store_true", help="print JSON")
+    stays = argparse.ArgumentParser(add_help=False)
+    stays.add_argument("-p", "--persistent", action="store_true", help=f"also in {config.FILE}: for the next boot, too")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run: Command, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, parents=[common, *parents])
+        made.set_defaults(run=run)
+        return made
+
+    made = command("add", command_add, "add a device to a network interface", stays)
+    made.add_argument("interface", metavar="INTERFACE")
+    made.add_argument("-s", "--set", dest="settings", metavar="SETTING=VALUE", type=assignment, action="append",
+                      default=[], help="with another value of a setting than the default; may be given again")
+    made.add_argument("-n", "--name", help="the device's name [kiwarp_INTERFACE]")
+    made = command("del", command_del, "delete a device", stays)
+    made.add_argument("device", metavar="DEVICE|INTERFACE")
+    made = command("show", command_show, "show devices, and which of their settings are not the default")
+    made.add_argument("-a", "--all", action="store_true", help="all settings")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", nargs="?")
+    made = command("set", command_set, "change settings of a device", stays)
+    made.add_argument("device", metavar="DEVICE|INTERFACE")
+    made.add_argument("settings", metavar="SETTING=VALUE", type=assignment, nargs="+")
+    made = command("doctor", command_doctor, "look for what usually goes wrong, and say what to do")
+    made.add_argument("-a", "--all", action="store_true", help="also what is right")
+    made.add_argument("--peer", metavar="ADDRESS", help="also the way to this host")
+    made.add_argument("--port", metavar="PORT", type=port, action="append", help="also this port of a service here")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", nargs="?")
+    made = command("up", command_up, f"add an interface's device as {config.FILE} has it: for the service")
+    made.add_argument("interface", metavar="INTERFACE")
+    made = command("down", command_down, "delete an interface's device, if there is one: for the service")
+    made.add_argument("interface", metavar="INTERFACE")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, system: System | None = None) -> int:
+    """The exit code: 0, or 1 if something could not be done or doctor found a fault. argparse exits with 2."""
+    args = make_parser().parse_args(argv)
+    try:
+        return args.run(system or System(), args)
+    except Failure as failure:
+        print(f"kiwarp: {failure}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read this has seen enough.
+        sys.stdout = None  # type: ignore[assignment]
+        return 1

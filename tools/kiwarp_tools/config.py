@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The file /etc/rdma/kiwarp.conf: which interfaces have a device, its name and its settings.
+
+The udev rule searches the file for a line that is "[", the interface's name and "]", and nothing else. So
+that is what begins a section here, too.
+"""
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+from .system import Failure, System
+
+FILE = "/etc/rdma/kiwarp.conf"
+HEAD = "# Devices of Kiwarp that are added when their interface appears: see kiwarp.conf(5).\n"
+
+
+@dataclass
+class Section:
+    """What is wanted of the device on an interface."""
+
+    interface: str
+    name: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: str) -> dict[str, Section]:
+    sections: dict[str, Section] = {}
+    section: Section | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{FILE}, line {number}"
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if line.lstrip().startswith("["):
+            found = re.fullmatch(r"\[([^\]\s/]+)\]", line)
+            if not found:
+                raise Failure(f"{where}: a section begins with a line that is [INTERFACE] and nothing else")
+            section = Section(found[1])
+            if section.interface in sections:
+                raise Failure(f"{where}: a second section for {section.interface}")
+            sections[section.interface] = section
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not key:
+            raise Failure(f"{where}: neither [INTERFACE] nor NAME = VALUE")
+        if section is None:
+            raise Failure(f"{where}: {key} stands before the first [INTERFACE]")
+        if key in section.settings or (key == "name" and section.name):
+            raise Failure(f"{where}: {key} for the second time")
+        if key == "name":
+            section.name = value
+        else:
+            section.settings[key] = value
+    return sections
+
+
+def _text(system: System) -> str | None:
+    try:
+        return system.path(FILE).read_text()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{FILE}: {error}") from error
+
+
+def load(system: System) -> dict[str, Section]:
+    return parse(_text(system) or "")
+
+
+def _write(system: System, lines: list[str]) -> None:
+    file = system.path(FILE)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text("".join(f"{line}\n" for line in lines))
+        temporary.chmod(0o644)
+        temporary.replace(file)
+    except OSError as error:
+        raise Failure(f"{FILE}: {error.strerror}") from error
+
+
+def _bounds(lines: list[str], interface: str) -> tuple[int, int]:
+    """Where a section begins, and where it ends: behind its last line with a value, as comments that follow may be
+    about the next section."""
+    start = lines.index(f"[{interface}]")
+    end = start + 1
+    for at in range(start + 1, len(lines)):
+        if lines[at].startswith("["):
+            break
+        if lines[at].strip() and not lines[at].lstrip().startswith("#"):
+            end = at + 1
+    return start, end
+
+
+def _edited(lines: list[str], values: dict[str, str]) -> list[str]:
+    """A section's lines with other values. Comments stay."""
+    left = dict(values)
+    result = []
+    for line in lines:
+        key = line.partition("=")[0].strip()
+        if not line.strip() or line.startswith(("[", "#")):
+            result.append(line)
+        elif key in left:
+            result.append(f"{key} = {left.pop(key)}")
+    return result + [f"{key} = {value}" for key, value in left.items()]
+
+
+def store(system: System, section: Section) -> None:
+    """Write an interface's section: behind the others, or in the place of the one that there is."""
+    text = _text(system)
+    lines = (HEAD if text is None else text).splitlines()
+    values = {**({"name": section.name} if section.name else {}), **section.settings}
+    if section.interface in parse(text or ""):
+        start, end = _bounds(lines, section.interface)
+    else:
+        lines += ["", f"[{section.interface}]"] if lines else [f"[{section.interface}]"]
+        start, end = len(lines) - 1, len(lines)
+    lines[start:end] = _edited(lines[start:end], values)
+    _write(system, lines)
+
+
+def remove(system: System, interface: str) -> bool:
+    """Remove an interface's section; False if there was none."""
+    text = _text(system) or ""
+    if interface not in parse(text):
+        return False
+    lines = text.splitlines()
+    start, end = _bounds(lines, interface)
+    del lines[start:end]
+    # Nor two empty lines where it was.
+    if start < len(lines) and not lines[start].strip():
+        del lines[start]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    _write(system, lines)
+    return True

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""Kiwarp's devices: finding, adding and deleting them, and their settings."""
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from .system import Failure, KernelLog, System, listing
+
+INFINIBAND = "/sys/class/infiniband"
+NET = "/sys/class/net"
+PARAMETERS = "/sys/module/kiwarp/parameters"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device. Its interface is None if it is in another network namespace."""
+
+    name: str
+    interface: str | None
+    state: str
+
+
+def rdma_names(system: System) -> list[str]:
+    """All RDMA devices, of any driver."""
+    return system.names(INFINIBAND)
+
+
+def is_kiwarp(system: System, name: str) -> bool:
+    # No other driver's devices have settings.
+    return system.exists(f"{INFINIBAND}/{name}/settings/mpa_rev")
+
+
+def links(system: System) -> dict[str, dict]:
+    """What rdma says of each device's port."""
+    result = system.run("rdma", "-j", "link", "show")
+    if result.code:
+        raise Failure(f"rdma link show: {result.said}")
+    return {link["ifname"]: link for link in json.loads(result.out or "[]")}
+
+
+def devices(system: System) -> list[Device]:
+    ours = [name for name in rdma_names(system) if is_kiwarp(system, name)]
+    if not ours:
+        return []
+    known = links(system)
+    return [Device(name, known.get(name, {}).get("netdev"), known.get(name, {}).get("state", "UNKNOWN"))
+            for name in ours]
+
+
+def on_interface(system: System, interface: str) -> Device | None:
+    return next((d for d in devices(system) if d.interface == interface), None)
+
+
+def find(system: System, name: str) -> Device:
+    """The device of that name or, if there is none, on that interface."""
+    known = devices(system)
+    for device in known:
+        if device.name == name:
+            return device
+    for device in known:
+        if device.interface == name:
+            return device
+    raise Failure(f"{name}: no such device of Kiwarp, nor an interface with one")
+
+
+def default_name(interface: str) -> str:
+    """The same at each boot, whatever the order in which interfaces come."""
+    return f"kiwarp_{interface}"
+
+
+def require_interface(system: System, interface: str) -> None:
+    if "/" in interface or not system.exists(f"{NET}/{interface}"):
+        raise Failure(f"{interface}: no such network interface; there are {listing(system.names(NET))}")
+
+
+def load_module(system: System) -> None:
+    if system.exists("/sys/module/kiwarp"):
+        return
+    result = system.run("modprobe", "kiwarp")
+    if result.code:
+        raise Failure(f"the module does not load ({result.said}): kiwarp doctor says more")
+
+
+def load_clients(system: System) -> None:
+    """Load what programs open. rdma-core would, where it is installed; the kernel's consumers need neither."""
+    for module, file in (("ib_uverbs", "/sys/class/infiniband_verbs/abi_version"),
+                         ("rdma_ucm", "/sys/class/misc/rdma_cm")):
+        if not system.exists(file):
+            system.run("modprobe", "-q", module)
+
+
+def add(system: System, interface: str, name: str, wanted: dict[str, str]) -> Device:
+    """Add a device and set it up; if its settings can't be had there is none."""
+    require_interface(system, interface)
+    present = on_interface(system, interface)
+    if present:
+        raise Failure(f"{interface} has the device {present.name} already")
+    if name in rdma_names(system):
+        raise Failure(f"there is an RDMA device {name} already: choose another name with --name")
+    load_module(system)
+    log = KernelLog()
+    result = system.run("rdma", "link", "add", name, "type", "kiwarp", "netdev", interface)
+    if result.code:
+        # The kernel's answer is an errno; the module says more in the log.
+        raise Failure(f"{interface}: " + (module_said(log) or result.said))
+    load_clients(system)
+    try:
+        set_all(system, name, wanted)
+    except Failure:
+        delete(system, name)
+        raise
+    return find(system, name)
+
+
+def delete(system: System, name: str) -> None:
+    result = system.run("rdma", "link", "delete", name)
+    # Its interface may have gone meanwhile, and the device with it.
+    if result.code and name in rdma_names(system):
+        raise Failure(f"{name}: {result.said}")
+
+
+def settings(system: System, name: str) -> dict[str, str]:
+    folder = f"{INFINIBAND}/{name}/settings"
+    return {setting: system.read(f"{folder}/{setting}") or "" for setting in system.names(folder)}
+
+
+def defaults(system: System) -> dict[str, str]:
+    """The module's parameters, which are the settings of new devices."""
+    return {setting: system.read(f"{PARAMETERS}/{setting}") or "" for setting in system.names(PARAMETERS)}
+
+
+def module_said(log: KernelLog) -> str:
+    """The module's last line in the log, without its own name."""
+    lines = [line for line in log.lines() if line.startswith("kiwarp: ")]
+    return lines[-1].removeprefix("kiwarp: ") if lines else ""
+
+
+def write(system: System, name: str, setting: str, value: str) -> None:
+    log = KernelLog()
+    try:
+        system.path(f"{INFINIBAND}/{name}/settings/{setting}").write_text(f"{value}\n")
+    except OSError as error:
+        # Of a wrong value the module says in the log which are right.
+        raise Failure(module_said(log) or f'{name}: {setting}: "{value}": {error.strerror}') from error
+
+
+def set_all(system: System, name: str, wanted: dict[str, str]) -> None:
+    """Change settings: all of them, or none."""
+    before = settings(system, name)
+    unknown = [setting for setting in wanted if setting not in before]
+    if unknown:
+        raise Failure(f"{name}: no such setting: {listing(unknown)}; there are {listing(list(before))}")
+    done: list[str] = []
+    try:
+        for setting, value in wanted.items():
+            write(system, name, setting, value)
+            done.append(setting)
+    except Failure:
+        for setting in done:
+            write(system, name, setting, before[setting])
+        raise

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""kiwarp@INTERFACE.service: devices that come with their interface."""
+from __future__ import annotations
+
+from . import config, devices
+from .system import Failure, System
+
+
+def unit(system: System, interface: str) -> str:
+    result = system.run("systemd-escape", "--template=kiwarp@.service", interface)
+    return result.out.strip() or f"kiwarp@{interface}.service"
+
+
+def is_active(system: System, interface: str) -> bool:
+    return system.has_systemd() and not system.run("systemctl", "-q", "is-active", unit(system, interface)).code
+
+
+def look_again(system: System, interface: str) -> None:
+    """Let udev apply its rules once more: whether the file names the interface has changed."""
+    if system.has_systemd():
+        system.run("udevadm", "trigger", "--settle", "--action=change", f"{devices.NET}/{interface}")
+
+
+def start(system: System, interface: str) -> None:
+    """Tell systemd of a device that is there: it then goes with its interface, and at shutdown in order."""
+    if not system.has_systemd():
+        return
+    # Only then has lo a device unit.
+    look_again(system, interface)
+    name = unit(system, interface)
+    result = system.run("systemctl", "start", name)
+    if result.code:
+        raise Failure(f"{name} does not start ({result.said}): journalctl -u {name}")
+
+
+def stop(system: System, interface: str) -> None:
+    """Stop it if it runs, which deletes the device."""
+    if is_active(system, interface):
+        name = unit(system, interface)
+        result = system.run("systemctl", "stop", name)
+        if result.code:
+            raise Failure(f"{name} does not stop ({result.said}): journalctl -u {name}")
+
+
+def up(system: System, interface: str) -> devices.Device:
+    """What the service does when it starts. A device that is there already is set up as it is wanted."""
+    section = config.load(system).get(interface)
+    if section is None:
+        raise Failure(f"{config.FILE} has no section [{interface}]")
+    name = section.name or devices.default_name(interface)
+    present = devices.on_interface(system, interface)
+    if present is None:
+        return devices.add(system, interface, name, section.settings)
+    if present.name != name:
+        raise Failure(f"{interface} has the device {present.name} already, not {name}")
+    devices.load_clients(system)
+    devices.set_all(system, name, section.settings)
+    return present
+
+
+def down(system: System, interface: str) -> None:
+    """What it does when it stops: the interface may have gone, and the device with it."""
+    present = devices.on_interface(system, interface)
+    if present:
+        devices.delete(system, present.name)

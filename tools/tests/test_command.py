@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""kiwarp add, del, show, set, up and down."""
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from kiwarp_tools import VERSION, cli, config
+from kiwarp_tools.system import Result
+
+TOP = Path(__file__).resolve().parent.parent.parent
+
+
+def kiwarp(system, *words: str) -> int:
+    return cli.main(words, system)
+
+
+def fails(system, capsys, says: str, *words: str) -> None:
+    assert kiwarp(system, *words) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("kiwarp: ") and err.count("\n") == 1
+    assert re.search(says, err), err
+
+
+def test_add_and_del(system) -> None:
+    assert kiwarp(system, "add", "eth0") == 0
+    assert system.links == {"kiwarp_eth0": "eth0"}
+    assert not system.path(config.FILE).exists()
+    assert kiwarp(system, "del", "eth0") == 0
+    assert not system.links
+
+
+def test_add_with_a_name_and_settings(system) -> None:
+    assert kiwarp(system, "add", "--name", "kiwarp0", "--set", "crc=0", "eth0", "--set", "rtr=read") == 0
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "0"
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/rtr") == "read"
+
+
+def test_add_what_can_not_be(system, capsys) -> None:
+    fails(system, capsys, "eth9: no such network interface; there are eth0", "add", "eth9")
+    fails(system, capsys, "no such setting: crk; there are crc, ", "add", "eth0", "--set", "crk=0")
+    assert not system.links
+    system.device("kiwarp0", "eth0")
+    fails(system, capsys, "eth0 has the device kiwarp0 already", "add", "eth0")
+    system.interface("eth1")
+    fails(system, capsys, "there is an RDMA device kiwarp0 already", "add", "eth1", "--name", "kiwarp0")
+
+
+def test_add_when_rdma_or_modprobe_fails(system, capsys) -> None:
+    system.answers["rdma link add"] = Result(1, err="error: Invalid argument")
+    fails(system, capsys, "eth0: error: Invalid argument", "add", "eth0")
+    system.path("/sys/module/kiwarp/version").unlink()
+    for file in system.path("/sys/module/kiwarp/parameters").iterdir():
+        file.unlink()
+    system.path("/sys/module/kiwarp/parameters").rmdir()
+    system.path("/sys/module/kiwarp").rmdir()
+    system.answers["modprobe kiwarp"] = Result(1, err="modprobe: FATAL: Module kiwarp not found")
+    fails(system, capsys, "the module does not load .*not found.*doctor", "add", "eth0")
+
+
+@pytest.mark.parametrize("words", [("add", "eth0"), ("del", "kiwarp0"), ("set", "kiwarp0", "crc=0"), ("up", "eth0"),
+                                   ("down", "eth0")])
+def test_who_is_not_root(system, capsys, words) -> None:
+    system.device("kiwarp0", "eth0")
+    system.root_user = False
+    fails(system, capsys, "needs root's rights: try sudo", *words)
+    assert kiwarp(system, "show") == 0
+
+
+@pytest.mark.parametrize("words", [(), ("add",), ("add", "eth0", "--set", "crc"), ("set", "kiwarp0"), ("fly",),
+                                   ("set", "kiwarp0", "=1"), ("doctor", "--port", "0"), ("show", "--nothing")])
+def test_wrong_command_lines(system, words) -> None:
+    with pytest.raises(SystemExit) as ended:
+        kiwarp(system, *words)
+    assert ended.value.code == 2
+
+
+def test_show(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.device("far", None)
+    system.write("/sys/class/infiniband/kiwarp0/settings/crc", "0")
+    assert kiwarp(system, "show") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "far: on (an interface of another network namespace), ACTIVE",
+        "kiwarp0: on eth0, ACTIVE, MTU 1500", "    crc = 0   (default: 1)"]
+    assert kiwarp(system, "show", "--all", "eth0") == 0
+    assert "    rtr = write read\n" in capsys.readouterr().out
+
+
+def test_show_as_json(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.write(config.FILE, "[eth0]")
+    assert kiwarp(system, "show", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == [{"name": "kiwarp0", "interface": "eth0", "state": "ACTIVE", "mtu": 1500, "persistent": True,
+                      "settings": {"crc": "1", "mpa_rev": "2", "port_map": "none", "rtr": "write read"}}]
+
+
+def test_devices_of_other_drivers_are_not_ours(system, capsys) -> None:
+    system.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA")
+    assert kiwarp(system, "show") == 0
+    assert capsys.readouterr().out == ""
+    fails(system, capsys, "mlx5_0: no such device of Kiwarp", "del", "mlx5_0")
+
+
+def test_set(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    assert kiwarp(system, "set", "eth0", "crc=0", "rtr=read") == 0
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/rtr") == "read"
+    fails(system, capsys, "no such setting: crk", "set", "kiwarp0", "crc=1", "crk=1")
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "0"
+    fails(system, capsys, "nothing: no such device", "set", "nothing", "crc=1")
+
+
+def test_set_all_or_nothing(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    bad = system.path("/sys/class/infiniband/kiwarp0/settings/rtr")
+    bad.unlink()
+    bad.mkdir()
+    fails(system, capsys, "rtr", "set", "kiwarp0", "crc=0", "rtr=none")
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "1"
+
+
+def test_persistent(system, capsys) -> None:
+    assert kiwarp(system, "add", "eth0", "--persistent", "--set", "crc=0", "--name", "kiwarp0") == 0
+    assert config.load(system) == {"eth0": config.Section("eth0", "kiwarp0", {"crc": "0"})}
+    assert kiwarp(system, "set", "kiwarp0", "--persistent", "rtr=read") == 0
+    assert config.load(system)["eth0"].settings == {"crc": "0", "rtr": "read"}
+    assert kiwarp(system, "del", "kiwarp0", "--persistent") == 0
+    assert not config.load(system) and not system.links
+    system.device("kiwarp0", "eth0")
+    fails(system, capsys, "no section for kiwarp0", "set", "kiwarp0", "--persistent", "crc=0")
+
+
+def test_names_do_not_clash_at_the_next_boot(system, capsys) -> None:
+    system.write(config.FILE, "[eth7]\nname = kiwarp0")
+    fails(system, capsys, "kiwarp0 as the name of eth7's device", "add", "eth0", "--persistent", "--name", "kiwarp0")
+    assert not system.links
+
+
+def test_a_section_goes_though_there_is_no_device(system) -> None:
+    system.write(config.FILE, "[eth7]\nname = kiwarp0")
+    assert kiwarp(system, "del", "kiwarp0", "--persistent") == 0
+    assert not config.load(system)
+
+
+def test_systemd_is_told(system) -> None:
+    system.path("/run/systemd/system").mkdir(parents=True)
+    system.answers["systemctl start kiwarp@eth0.service"] = Result(0)
+    system.answers["systemctl -q is-active kiwarp@eth0.service"] = Result(0)
+    system.answers["systemctl stop kiwarp@eth0.service"] = Result(0)
+    assert kiwarp(system, "add", "eth0", "--persistent") == 0
+    trigger = "udevadm trigger --settle --action=change /sys/class/net/eth0"
+    assert system.commands[-3:] == [trigger, "systemd-escape --template=kiwarp@.service eth0",
+                                    "systemctl start kiwarp@eth0.service"]
+    assert kiwarp(system, "del", "eth0") == 0
+    assert "systemctl stop kiwarp@eth0.service" in system.commands
+    assert not system.links and "eth0" in config.load(system)
+    assert kiwarp(system, "del", "eth0", "--persistent") == 0
+    assert system.commands[-1] == trigger
+
+
+def test_up_and_down(system, capsys) -> None:
+    fails(system, capsys, r"no section \[eth0\]", "up", "eth0")
+    system.write(config.FILE, "[eth0]\ncrc = 0")
+    assert kiwarp(system, "up", "eth0") == 0
+    assert system.links == {"kiwarp_eth0": "eth0"}
+    system.write("/sys/class/infiniband/kiwarp_eth0/settings/crc", "1")
+    assert kiwarp(system, "up", "eth0") == 0
+    assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/crc") == "0"
+    assert kiwarp(system, "down", "eth0") == 0 and not system.links
+    assert kiwarp(system, "down", "eth0") == 0
+    system.device("other", "eth0")
+    fails(system, capsys, "eth0 has the device other already, not kiwarp_eth0", "up", "eth0")
+
+
+def test_a_wrong_file_is_one_line(system, capsys) -> None:
+    system.write(config.FILE, "crc = 0")
+    fails(system, capsys, "kiwarp.conf, line 1", "up", "eth0")
+
+
+def test_one_version_everywhere() -> None:
+    for file, pattern in (("kernel/main.c", r'MODULE_VERSION\("(.*?)"\)'), ("debian/changelog", r"^kiwarp \((.*?)\)"),
+                          ("CMakeLists.txt", r"project\(kiwarp VERSION (\S+)"),
+                          ("userspace-provider/CMakeLists.txt", r"project\(kiwarp-provider VERSION (\S+)"),
+                          ("CHANGELOG.md", r"^## (\S+)"), ("tools/kiwarp.8", r'"Kiwarp (\S+)"'),
+                          ("tools/kiwarp.conf.5", r'"Kiwarp (\S+)"')):
+        found = re.search(pattern, (TOP / file).read_text(), re.M)
+        assert found and found[1] == VERSION, file
+
+
+def test_completion_and_manual_know_each_option() -> None:
+    completion = (TOP / "tools/kiwarp.bash-completion").read_text()
+    manual = (TOP / "tools/kiwarp.8").read_text().replace("\\-", "-")
+    options = set(re.findall(r'"(--[a-z]+)"', (TOP / "tools/kiwarp_tools/cli.py").read_text()))
+    assert len(options) > 6
+    for option in options:
+        assert option in completion and option in manual, option

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""Reading and changing kiwarp.conf."""
+from __future__ import annotations
+
+import pytest
+from kiwarp_tools import config
+from kiwarp_tools.system import Failure
+
+TWO = """# mine
+[eth0]
+# why not 0.1
+name = kiwarp0
+crc = 0
+
+# about eth1
+[eth1]
+rtr = write read
+"""
+
+
+def test_sections() -> None:
+    found = config.parse(TWO)
+    assert found["eth0"] == config.Section("eth0", "kiwarp0", {"crc": "0"})
+    assert found["eth1"] == config.Section("eth1", "", {"rtr": "write read"})
+
+
+@pytest.mark.parametrize("text, says", [
+    ("[eth0] # first", "line 1: a section begins"),
+    (" [eth0]", "line 1: a section begins"),
+    ("[eth 0]", "line 1: a section begins"),
+    ("[eth0]\n[eth0]", "line 2: a second section for eth0"),
+    ("crc = 0", "line 1: crc stands before"),
+    ("[eth0]\ncrc", "line 2: neither"),
+    ("[eth0]\ncrc = 0\ncrc = 1", "line 3: crc for the second time"),
+    ("[eth0]\nname = a\nname = b", "line 3: name for the second time"),
+])
+def test_what_is_refused(text, says) -> None:
+    with pytest.raises(Failure, match=says):
+        config.parse(text)
+
+
+def test_no_file_is_no_section(system) -> None:
+    assert not config.load(system)
+
+
+def test_a_new_file_has_a_head(system) -> None:
+    config.store(system, config.Section("eth0", "kiwarp0", {"crc": "0"}))
+    assert system.path(config.FILE).read_text() == config.HEAD + "\n[eth0]\nname = kiwarp0\ncrc = 0\n"
+    assert system.path(config.FILE).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_section_is_changed_in_place(system) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    config.store(system, config.Section("eth0", "kiwarp0", {"crc": "1", "p2p": "0"}))
+    assert system.path(config.FILE).read_text() == TWO.replace("crc = 0\n", "crc = 1\np2p = 0\n")
+
+
+def test_a_value_is_left_out(system) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    config.store(system, config.Section("eth0", "kiwarp0"))
+    assert system.path(config.FILE).read_text() == TWO.replace("crc = 0\n", "")
+
+
+def test_a_second_section(system) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    config.store(system, config.Section("eth2", "", {"crc": "0"}))
+    assert system.path(config.FILE).read_text() == TWO + "\n[eth2]\ncrc = 0\n"
+
+
+def test_a_section_is_removed_and_the_next_keeps_its_comment(system) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    assert config.remove(system, "eth0")
+    assert system.path(config.FILE).read_text() == "# mine\n# about eth1\n[eth1]\nrtr = write read\n"
+    assert not config.remove(system, "eth0")
+
+
+def test_what_is_added_and_removed_leaves_what_was(system) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    config.store(system, config.Section("eth2", "", {"crc": "0"}))
+    config.remove(system, "eth2")
+    assert system.path(config.FILE).read_text() == TWO

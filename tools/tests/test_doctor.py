@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""kiwarp doctor: each usual mistake is found, and nothing where all is right."""
+from __future__ import annotations
+
+import json
+
+import pytest
+from kiwarp_tools import cli, config, doctor
+from kiwarp_tools.findings import ERROR, NOTE, OK, WARNING, Finding, Question
+from kiwarp_tools.system import Result
+
+
+@pytest.fixture
+def healthy(system):
+    """A machine on which nothing is wrong."""
+    system.device("kiwarp0", "eth0")
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    system.write("/usr/lib/x86_64-linux-gnu/libibverbs/libkiwarp-rdmav34.so", "")
+    system.write("/etc/libibverbs.d/kiwarp.driver", "driver kiwarp")
+    system.answers.update({
+        "modinfo -F version kiwarp": Result(0, "0.2\n"),
+        "ip -j address show dev eth0": Result(0, json.dumps([{"addr_info": [{"local": "192.0.2.1"}]}])),
+        "ip -j route get": Result(0, json.dumps([{"dev": "eth0"}])),
+        "ping": Result(0),
+        "rdma -j resource show cm_id": Result(0, "[]"),
+        "nft -j list ruleset": Result(0, '{"nftables":[{"metainfo":{}}]}'),
+    })
+    lists(system, "kiwarp0\n")
+    return system
+
+
+def lists(system, out: str, err: str = "", code: int = 0) -> None:
+    """What libibverbs, which a Python of its own asks, finds."""
+    for name in [name for name in system.answers if "python" in name]:
+        del system.answers[name]
+    system.answers[doctor.checks_programs.sys.executable] = Result(code, out, err)
+
+
+def found(system, check: str, **question) -> list[Finding]:
+    return [f for f in doctor.examine(system, Question(**question)) if f.check == check]
+
+
+def only(system, check: str, level: str, text: str, advice: str = "", **question) -> None:
+    """The check finds that and nothing else that is wrong."""
+    findings = [f for f in found(system, check, **question) if f.level != OK]
+    assert [f.level for f in findings] == [level], findings
+    assert text in findings[0].text and advice in findings[0].advice, findings
+
+
+def test_nothing_is_wrong(healthy, capsys) -> None:
+    assert all(f.level == OK for f in doctor.examine(healthy, Question(peer="192.0.2.2")))
+    assert cli.main(["doctor"], healthy) == 0
+    assert capsys.readouterr().out == "0 errors, 0 warnings, 0 notes\n"
+
+
+def test_exit_code_and_json(healthy, capsys) -> None:
+    healthy.interface("eth0", flags="0x1002")
+    assert cli.main(["doctor", "--json"], healthy) == 1
+    findings = json.loads(capsys.readouterr().out)
+    assert {"check": "interface", "level": "error", "text": "eth0, of kiwarp0, is down",
+            "advice": "ip link set eth0 up"} in findings
+
+
+def test_an_unknown_device(healthy) -> None:
+    only(healthy, "devices", ERROR, "kiwarp7: no such device", device="kiwarp7")
+
+
+def no_module(system) -> None:
+    folder = system.path("/sys/module/kiwarp")
+    folder.rename(folder.with_name("gone"))
+
+
+def test_module(healthy) -> None:
+    healthy.write("/sys/module/kiwarp/version", "0.1")
+    only(healthy, "module", WARNING, "version 0.1 is loaded, 0.2 is installed", "modprobe -r kiwarp")
+    no_module(healthy)
+    only(healthy, "module", NOTE, "installed, but not loaded", "modprobe kiwarp")
+    name = doctor.checks_kernel.SECURE_BOOT
+    healthy.write(name, "")
+    healthy.path(name).write_bytes(b"\6\0\0\0\0")
+    only(healthy, "module", NOTE, "installed, but not loaded")
+    healthy.path(name).write_bytes(b"\6\0\0\0\1")
+    only(healthy, "module", WARNING, "Secure Boot is on", "mokutil --import")
+
+
+def test_module_that_is_not_installed(healthy) -> None:
+    no_module(healthy)
+    healthy.answers["modinfo -F version kiwarp"] = Result(1)
+    only(healthy, "module", ERROR, "Linux 6.12.1-test", "apt install linux-headers-6.12.1-test")
+    healthy.write("/lib/modules/6.12.1-test/build/Makefile", "")
+    only(healthy, "module", ERROR, "not installed", "install the package kiwarp-dkms")
+    healthy.write("/var/lib/dkms/kiwarp/0.2/source", "")
+    only(healthy, "module", ERROR, "not installed", "dkms autoinstall -k 6.12.1-test")
+    healthy.kernel = "6.1.0-40-amd64"
+    only(healthy, "module", ERROR, "not installed", "needs Linux 6.12 or later")
+
+
+def test_no_device(healthy) -> None:
+    healthy.remove("kiwarp0")
+    only(healthy, "devices", NOTE, "no device of Kiwarp", "kiwarp add")
+
+
+def test_persistence(healthy) -> None:
+    healthy.remove("kiwarp0")
+    only(healthy, "persistence", ERROR, "names eth0, which has no device", "kiwarp up eth0")
+    healthy.path("/run/systemd/system").mkdir(parents=True)
+    only(healthy, "persistence", ERROR, "names eth0, which has no device", "systemctl start 'kiwarp@eth0.service'")
+    healthy.write(config.FILE, "[eth5]")
+    only(healthy, "persistence", NOTE, "names eth5, which is not there")
+    healthy.write(config.FILE, "crc = 1")
+    only(healthy, "persistence", WARNING, "could not be checked: /etc/rdma/kiwarp.conf, line 1")
+    healthy.device("kiwarp0", "eth0")
+    healthy.write(config.FILE, "[eth0]\nname = kiwarp0\ncrc = 0")
+    only(healthy, "persistence", NOTE, 'crc of eth0\'s device is "1", "0" in', "kiwarp up eth0")
+    healthy.write(config.FILE, "")
+    only(healthy, "persistence", NOTE, "kiwarp0 is gone after a boot", "--persistent")
+
+
+def test_verbs(healthy) -> None:
+    healthy.path("/sys/class/misc/rdma_cm/dev").unlink()
+    healthy.path("/sys/class/misc/rdma_cm").rmdir()
+    only(healthy, "verbs", ERROR, "rdma_ucm is not loaded", "modprobe rdma_ucm")
+
+
+def test_provider(healthy) -> None:
+    lists(healthy, "", "libkiwarp: built for rdma-core 44 (...), but this process uses ...56\n")
+    only(healthy, "provider", ERROR, "does not find kiwarp0: libkiwarp: built for rdma-core 44", "kiwarp-provider")
+    lists(healthy, "")
+    only(healthy, "provider", ERROR, "does not find kiwarp0", "IBV_SHOW_WARNINGS=1")
+    healthy.path("/etc/libibverbs.d/kiwarp.driver").unlink()
+    only(healthy, "provider", ERROR, "does not find kiwarp0: no file of /etc/libibverbs.d", "driver kiwarp")
+    healthy.path("/usr/lib/x86_64-linux-gnu/libibverbs/libkiwarp-rdmav34.so").unlink()
+    only(healthy, "provider", ERROR, "the provider is not installed", "apt install kiwarp-provider")
+    lists(healthy, "", "OSError: libibverbs.so.1: cannot open shared object file", 1)
+    only(healthy, "provider", ERROR, "libibverbs is not installed")
+    healthy.remove("kiwarp0")
+    only(healthy, "provider", WARNING, "only the kernel's consumers")
+
+
+@pytest.mark.parametrize("variable", ["RDMAV_DRIVERS", "IBV_DRIVERS"])
+def test_rdmav_drivers(healthy, variable) -> None:
+    healthy.variables[variable] = "/opt/libkiwarp"
+    only(healthy, "rdmav-drivers", ERROR, f"{variable} names /opt/libkiwarp, but there is no", f"unset {variable}")
+    healthy.write("/opt/libkiwarp-rdmav34.so", "")
+    only(healthy, "rdmav-drivers", WARNING, "though one is installed")
+    healthy.variables[variable] = "mlx5;"
+    only(healthy, "rdmav-drivers", NOTE, "names mlx5")
+
+
+def test_memlock(healthy) -> None:
+    healthy.locked = 8 << 20
+    only(healthy, "memlock", NOTE, "is 8192 KiB (root's", "LimitMEMLOCK=infinity")
+    healthy.root_user = False
+    only(healthy, "memlock", WARNING, "is 8192 KiB (this user's", "limits.d")
+    healthy.locked = 1 << 30
+    assert not [f for f in found(healthy, "memlock") if f.level != OK]
+
+
+def test_interface(healthy) -> None:
+    healthy.answers["ip -j address show dev eth0"] = Result(0, '[{"addr_info":[]}]')
+    only(healthy, "interface", ERROR, "eth0, of kiwarp0, has no IP address", "ip address add")
+    healthy.interface("eth0", carrier="0")
+    only(healthy, "interface", ERROR, "no carrier")
+
+
+def test_namespace(healthy) -> None:
+    healthy.links["kiwarp0"] = None
+    only(healthy, "namespace", WARNING, "kiwarp0 is in another network namespace", "ip netns exec")
+
+
+def test_mtu(healthy) -> None:
+    healthy.write("/sys/class/net/eth0/lower_slave0/mtu", "")
+    healthy.interface("slave0", mtu="1400", ifindex="3", iflink="3")
+    only(healthy, "mtu", WARNING, "eth0 has MTU 1500, slave0, below it, 1400", "ip link set slave0 mtu 1500")
+    healthy.interface("slave0", mtu="9000", ifindex="3", iflink="3")
+    assert not [f for f in found(healthy, "mtu") if f.level != OK]
+
+
+def test_mtu_of_a_veth_pair(healthy) -> None:
+    healthy.interface("eth0", iflink="3")
+    healthy.interface("peer0", mtu="9000", ifindex="3", iflink="2")
+    only(healthy, "mtu", WARNING, "eth0 has MTU 1500, peer0, its other end, 9000")
+    healthy.interface("peer0", mtu="1500", ifindex="3", iflink="2")
+    assert not [f for f in found(healthy, "mtu") if f.level != OK]
+
+
+def test_mtu_to_the_peer(healthy) -> None:
+    healthy.answers = {"ping -n -c 2 -W 2 -M do -s 1472 192.0.2.2": Result(1), **healthy.answers}
+    only(healthy, "mtu", ERROR, "packets of 1500 bytes, the MTU of eth0, do not arrive", peer="192.0.2.2")
+    healthy.answers = {"ping -n -c 1": Result(1), **healthy.answers}
+    only(healthy, "mtu", WARNING, "does not answer ping", peer="192.0.2.2")
+
+
+def test_route(healthy) -> None:
+    healthy.interface("eth1", ifindex="4", iflink="4")
+    healthy.answers["ip -j route get"] = Result(0, '[{"dev":"eth1"}]')
+    only(healthy, "route", ERROR, "the way to 192.0.2.2 is eth1, which has no device", "kiwarp add eth1",
+         peer="192.0.2.2")
+    healthy.answers["ip -j route get"] = Result(2, err="RTNETLINK answers: Network is unreachable")
+    only(healthy, "route", ERROR, "no route to 192.0.2.2", peer="192.0.2.2")
+
+
+def ruleset(*rules: list[dict], policy: str = "drop") -> Result:
+    chain = {"family": "inet", "table": "filter", "name": "input", "hook": "input", "policy": policy}
+    return Result(0, json.dumps({"nftables": [{"chain": chain}] + [
+        {"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": rule}} for rule in rules]}))
+
+
+def accept(right: object) -> list[dict]:
+    left = {"payload": {"protocol": "tcp", "field": "dport"}}
+    return [{"match": {"op": "==", "left": left, "right": right}}, {"accept": None}]
+
+
+def test_firewall(healthy) -> None:
+    healthy.answers["nft -j list ruleset"] = ruleset()
+    only(healthy, "firewall", NOTE, "the chain inet filter input of nftables refuses")
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", "tcp dport 4420 accept", ports=[4420])
+    healthy.answers["nft -j list ruleset"] = ruleset([{"reject": None}], policy="accept")
+    only(healthy, "firewall", NOTE, "refuses")
+    healthy.answers["nft -j list ruleset"] = ruleset(policy="accept")
+    assert not [f for f in found(healthy, "firewall") if f.level != OK]
+
+
+@pytest.mark.parametrize("right", [4420, {"set": [22, 4420]}, {"range": [4000, 5000]},
+                                   {"set": [{"range": [1, 9999]}]}])
+def test_firewall_with_the_port_open(healthy, right) -> None:
+    healthy.answers["nft -j list ruleset"] = ruleset(accept(22), accept(right))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+
+
+def test_firewall_of_iptables(healthy) -> None:
+    healthy.answers["nft"] = Result(127)
+    del healthy.answers["nft -j list ruleset"]
+    healthy.answers["iptables -S INPUT"] = Result(0, "-P INPUT DROP\n")
+    only(healthy, "firewall", NOTE, "iptables refuses some", "--dport PORT")
+
+
+def test_firewall_is_root_s(healthy) -> None:
+    healthy.root_user = False
+    only(healthy, "firewall", NOTE, "shown to root only")
+
+
+def listen(system, port: int) -> None:
+    system.write("/proc/net/tcp", f"  sl  local_address rem_address   st\n   0: 00000000:{port:04X} 00000000:0000 0A 0\n"
+                 f"   1: 0100007F:1F90 0100007F:2000 01 0")
+
+
+def test_port(healthy) -> None:
+    listen(healthy, 3260)
+    only(healthy, "port", NOTE, "a TCP service has port 3260, iSCSI's,", "port_map=3260:13260")
+    listen(healthy, 60000)
+    only(healthy, "port", WARNING, "a TCP service has port 60000", "port_map=60000:50000", ports=[60000])
+    only(healthy, "port", NOTE, "nobody listens on port 8080", ports=[8080])
+    healthy.answers["rdma -j resource show cm_id"] = Result(0, json.dumps(
+        [{"ifname": "kiwarp0", "state": "LISTEN", "ps": "TCP", "src-addr": "0.0.0.0:60000"},
+         {"ifname": "kiwarp0", "state": "CONNECT", "ps": "TCP", "src-addr": "192.0.2.1:7", "dst-addr": "192.0.2.2:9"}]))
+    assert not [f for f in found(healthy, "port", ports=[60000]) if f.level != OK]
+
+
+def test_port_mapper(healthy) -> None:
+    healthy.write("/proc/77/comm", "iwpmd")
+    only(healthy, "iwpmd", NOTE, "iwpmd runs", "systemctl disable --now iwpmd")
