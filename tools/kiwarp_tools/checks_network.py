@@ -27,8 +27,9 @@ def interface(system: System, _question: Question, found: list[devices.Device]) 
             yield Finding("interface", ERROR, f"{name}, of {device.name}, has no carrier",
                           "look at the cable, the switch or the other end")
         elif not addresses(system, name):
-            yield Finding("interface", ERROR, f"{name}, of {device.name}, has no IP address: connections are made "
-                          "by them", f"ip address add ADDRESS/LENGTH dev {name}, or what sets up the network here")
+            yield Finding("interface", ERROR, f"{name}, of {device.name}, has no IP address but link-local ones: "
+                          "connections are made by them",
+                          f"ip address add ADDRESS/LENGTH dev {name}, or what sets up the network here")
         else:
             yield Finding("interface", OK, f"{name}, of {device.name}, is up and has an address")
 
@@ -37,7 +38,9 @@ def addresses(system: System, name: str) -> list[str]:
     result = system.run("ip", "-j", "address", "show", "dev", name)
     if result.code:
         raise Failure(f"ip address show: {result.said}")
-    return [info["local"] for link in json.loads(result.out or "[]") for info in link.get("addr_info", [])]
+    # rdma_cm takes link-local addresses only with their interface's number, which few programs give.
+    return [info.get("local", "") for link in json.loads(result.out or "[]") for info in link.get("addr_info", [])
+            if info.get("scope") != "link"]
 
 
 def namespace(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:

@@ -159,6 +159,8 @@ def test_memlock(healthy) -> None:
 def test_interface(healthy) -> None:
     healthy.answers["ip -j address show dev eth0"] = Result(0, '[{"addr_info":[]}]')
     only(healthy, "interface", ERROR, "eth0, of kiwarp0, has no IP address", "ip address add")
+    healthy.answers["ip -j address show dev eth0"] = Result(0, '[{"addr_info":[{"scope":"link"}]}]')
+    only(healthy, "interface", ERROR, "eth0, of kiwarp0, has no IP address")
     healthy.interface("eth0", carrier="0")
     only(healthy, "interface", ERROR, "no carrier")
 
@@ -241,7 +243,8 @@ def test_firewall_is_root_s(healthy) -> None:
 
 
 def listen(system, port: int) -> None:
-    system.write("/proc/net/tcp", f"  sl  local_address rem_address   st\n   0: 00000000:{port:04X} 00000000:0000 0A 0\n"
+    system.write("/proc/net/tcp", "  sl  local_address rem_address   st\n"
+                 f"   0: 00000000:{port:04X} 00000000:0000 0A 0\n"
                  f"   1: 0100007F:1F90 0100007F:2000 01 0")
 
 

@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+# guest: --smp 1
+#
+# The command kiwarp on real devices: adding, showing, changing and deleting them, and what doctor finds. What
+# systemd and udev make of the installed packages: scripts/package-test.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+
+CONF=/etc/rdma/kiwarp.conf
+
+# fields PROGRAM: what "kiwarp show --json" prints is in d.
+fields() {
+	kiwarp show --json |
+		/usr/bin/python3 -c "import json, sys; d = json.load(sys.stdin)[0]; s = d['settings']; print($1)"
+}
+no_device() { [ -z "$(ls /sys/class/infiniband)" ]; }
+exits() { # CODE COMMAND...
+	local rc=0
+	"${@:2}" || rc=$?
+	[ "$rc" = "$1" ]
+}
+# Each program started is slow in an emulated machine: doctor runs once for several mistakes.
+ask_doctor() { kiwarp doctor --all "$@" >"$OUT/doctor"; }
+finds() { # WHAT PATTERN: in what doctor said last
+	check_says "doctor: $1" "^$2" cat "$OUT/doctor"
+}
+
+commands() {
+	check_fails "no such interface" '^kiwarp: nothere: no such network interface' kiwarp add nothere
+	check "add" kiwarp add ve0 --name kiwarp0 --set crc=0 --set "rtr=read send"
+	check_says "show" '^ +crc = 0 +\(default: 1\)' kiwarp show ve0
+	check_says "JSON" "^kiwarp0 ve0 1500 False $(find /sys/class/infiniband/kiwarp0/settings -type f | wc -l)$" fields \
+		"d['name'], d['interface'], d['mtu'], d['persistent'], len(s)"
+	check_fails "twice" 've0 has the device kiwarp0 already' kiwarp add ve0
+	check_fails "a name that is none" "can not be the name of a device" kiwarp add ve1 --name .x
+	check "set" kiwarp set kiwarp0 crc=1 mpa_rev=1
+	check_fails "a value that is not possible: the module's reason" 'kiwarp0: mpa_rev: "3" is not 0 to 2' \
+		kiwarp set kiwarp0 crc=0 mpa_rev=3
+	check_says "and nothing is changed" '^1 1$' fields "s['crc'], s['mpa_rev']"
+	check_fails "add with a wrong value" 'mpa_rev: "3" is not 0 to 2' kiwarp add ve1 --name kiwarp1 --set mpa_rev=3
+	check "leaves no device" test ! -e /sys/class/infiniband/kiwarp1
+	check "a wrong command line" exits 2 kiwarp set kiwarp0
+	check_fails "who is not root" "needs root's rights" setpriv --reuid 65534 --clear-groups kiwarp del kiwarp0
+	check "del" kiwarp del ve0
+	check "no device is left" no_device
+}
+
+comes_back() {
+	check "add --persistent" kiwarp add ve0 --name kiwarp0 --set crc=0 --persistent
+	check "the file has it" grep -qxF '[ve0]' $CONF
+	check "down" kiwarp down ve0
+	check "down: no device" no_device
+	check "up" kiwarp up ve0
+	check_says "up: as it was" '^kiwarp0 True 0$' fields "d['name'], d['persistent'], s['crc']"
+	sed -i 's/^crc = .*/crc = 1/' $CONF
+	check "up again, with another value" kiwarp up ve0
+	check "up again: the value" grep -qx 1 /sys/class/infiniband/kiwarp0/settings/crc
+}
+
+mistakes() {
+	ip link set ve0 mtu 9000
+	ip netns add far
+	ip link add far0 netns far type veth peer name far1 netns far
+	link_add far far far0
+	printf '\n[ve1]\n' >>$CONF
+	start tcp - /usr/bin/python3 -c 'import socket, time
+s = socket.create_server(("", 7199)); time.sleep(600)'
+	wait_listen - 7199
+	check "doctor fails" exits 1 wrong_environment --port 7199 --peer 127.0.0.1
+	finds "an interface is down" 'error +interface: ve0, of kiwarp0, is down'
+	finds "its MTU is not that of the other end" 'warning mtu: ve0 has MTU 9000, ve1, its other end, 1500'
+	finds "the way to the peer has no device" 'error +route: the way to 127.0.0.1 is lo, which has no device'
+	finds "another network namespace" 'warning namespace: the interface of far is in another network namespace'
+	finds "a device that did not come back" 'error +persistence: /etc/rdma/kiwarp.conf names ve1, which has no device'
+	finds "RDMAV_DRIVERS" 'error +rdmav-drivers: RDMAV_DRIVERS names /nowhere/libkiwarp'
+	finds "no provider" 'error +provider: libibverbs does not find'
+	finds "locked memory" 'note +memlock: .* is 64 KiB'
+	finds "a TCP service has the port" 'warning port: a TCP service has port 7199'
+	stop tcp
+	rdma link delete far
+	ip netns del far
+}
+wrong_environment() { (ulimit -l 64 && RDMAV_DRIVERS=/nowhere/libkiwarp ask_doctor "$@"); }
+
+mended() {
+	sed -i '/^\[ve1\]$/d' $CONF
+	ip link set ve0 mtu 1500
+	ip link set ve0 up
+	ip link set ve1 up
+	check "doctor fails still" exits 1 ask_doctor
+	finds "no address" 'error +interface: ve0, of kiwarp0, has no IP address'
+	ip addr add 10.3.0.1/24 dev ve0
+	until_true 5 active kiwarp0
+	start server - rping -s -a 10.3.0.1 -p 7198 -C 1
+	wait_listen - 7198
+	check "doctor: no error now" ask_doctor --port 7198
+	finds "the interface" 'ok +interface: ve0, of kiwarp0, is up and has an address'
+	finds "the MTU" 'ok +mtu: ve0: nothing near it has another'
+	finds "libibverbs finds the device" 'ok +provider: libibverbs finds kiwarp0'
+	finds "an RDMA service has the port" 'ok +port: an RDMA service listens on port 7198'
+	stop server
+}
+
+ends() {
+	kiwarp down ve0
+	check "del --persistent without a device" kiwarp del kiwarp0 --persistent
+	check "and the section is gone" no_section
+	ask_doctor
+	finds "no device" 'note +devices: there is no device'
+}
+no_section() { ! grep -qxF '[ve0]' "$CONF"; }
+
+# complete_words WORD...: what bash offers for the last word.
+complete_words() {
+	bash -c '. /usr/share/bash-completion/completions/kiwarp
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_kiwarp
+		echo "${COMPREPLY[*]}"' - "$@"
+}
+
+files() {
+	check "the unit is valid" systemd-analyze verify "kiwarp@ve0.service"
+	check_says "completion: commands" '^doctor down$' complete_words kiwarp "do"
+	check_says "completion: interfaces" '^ve0 ve1$' complete_words kiwarp add ve
+	check_says "completion: settings" '^markers= mpa_rev= mpa_rev_accept=$' complete_words kiwarp set kiwarp0 m
+	check_says "completion: options" '^--peer --port$' complete_words kiwarp doctor --p
+}
+
+load_modules
+ip link add ve0 type veth peer name ve1
+rm -f $CONF
+check "make install-tools" make -C "$TOP" install-tools
+files
+commands
+comes_back
+mistakes
+mended
+ends
+teardown_pair
+finish
