@@ -271,6 +271,8 @@ static inline int kw_resize_cq_op(struct ib_cq *ibcq, int cqe,
 }
 
 #define KW_OPS_RESIZE_CQ	.resize_cq = kw_resize_cq_op,
+/* Kernel consumers can ask for it, too. */
+#define KW_KERNEL_RESIZE_CQ
 #else
 #define KW_OPS_RESIZE_CQ	.resize_user_cq = kw_resize_cq,
 #endif

@@ -96,7 +96,7 @@ int destroyCq(ibv_cq* cq) {
 int pollCq(ibv_cq* cq, int limit, ibv_wc* wc) {
   if (limit < 0) return -1;
   CompletionQueue* queue = CompletionQueue::of(cq);
-  return static_cast<int>(queue->pollPatiently([=] {
+  return static_cast<int>(queue->pollWithBackoff([=] {
     return queue->ring.poll(
         static_cast<uint32_t>(limit),
         [wc](uint32_t index, const kiwarp_cqe& cqe) { fillWc(&wc[index], cqe); });

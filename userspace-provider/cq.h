@@ -25,7 +25,7 @@ struct CompletionQueue : pabi::Cq {
 
   // Polls: poll() returns how many completions it found. Yields where that pays.
   template <typename Poll>
-  uint32_t pollPatiently(Poll poll) {
+  uint32_t pollWithBackoff(Poll poll) {
     uint32_t count = poll();
     if (count == 0 && poll_backoff.foundNothing()) {
       poll_backoff.yielded(ring.waiting());

@@ -38,7 +38,7 @@ int show(ibv_cq_ex* cq, bool found) {
 int startPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) return EINVAL;
   CompletionQueue* queue = CompletionQueue::of(cq);
-  return show(cq, queue->pollPatiently([=]() -> uint32_t { return queue->ring.start(); }) != 0);
+  return show(cq, queue->pollWithBackoff([=]() -> uint32_t { return queue->ring.start(); }) != 0);
 }
 
 int nextPoll(ibv_cq_ex* cq) { return show(cq, CompletionQueue::of(cq)->ring.next()); }
