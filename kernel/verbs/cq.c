@@ -262,7 +262,12 @@ static bool kw_cq_too_early(struct kw_cq *cq, bool *solicited)
 	spin_lock_irqsave(&cq->event_lock, flags);
 	cq->mod_solicited |= *solicited;
 	*solicited = cq->mod_solicited;
-	if (!kw_cq_armed(cq, *solicited)) {
+	/* The entry that this is for counts, though a restart came after it. */
+	if (READ_ONCE(cq->producer) == cq->mod_from)
+		cq->mod_from--;
+	if (!cq->moderated) {
+		early = false;
+	} else if (!kw_cq_armed(cq, *solicited)) {
 		kw_cq_mod_restart(cq);
 	} else if (cq->mod_count &&
 		   READ_ONCE(cq->producer) - cq->mod_from >= cq->mod_count) {
