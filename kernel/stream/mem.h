@@ -2,9 +2,10 @@
 /*
  * Registered memory as the data path sees it.
  *
- * A region is a list of extents, each contiguous in the kernel's direct map, so
- * that a copy runs to the end of an extent and not of a page. The module
- * depends on 64BIT: pinned pages always have an address.
+ * A region is a list of extents, each contiguous in the kernel's direct map (of
+ * a dma-buf: in a mapping of its own), so that a copy runs to the end of an
+ * extent and not of a page. The module depends on 64BIT: pinned pages always
+ * have an address.
  *
  * A memory window is a part of a region that has an STag of its own: it borrows
  * the region's extents, and is found and used in the same way, but by peers
@@ -52,6 +53,7 @@ struct kw_run {
  * @valid: false once invalidated; read without a lock
  * @fast: of a fast registration, or a window: can become something else
  * @window: a memory window: for peers only
+ * @copied: what is sent from it is always copied: TCP cannot keep its pages
  * @users: with @fast: copies to or from it that are under way
  * @nr_ext: entries of @ext
  * @ext: extents by ascending offset, the first at offset 0
@@ -68,6 +70,7 @@ struct kw_mem {
 	bool valid;
 	bool fast;
 	bool window;
+	bool copied;
 	atomic_t users;
 	u32 nr_ext;
 	struct kw_extent *ext;

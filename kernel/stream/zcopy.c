@@ -479,7 +479,7 @@ int kw_zc_collect(struct kw_stream *s, struct kw_sg_iter *it, u32 len)
 		if (!it->run.len && !kw_sg_next(s, it))
 			goto drop;
 		ret = zc->nr ? -EMSGSIZE : -EAGAIN;
-		if (zc->pieces == room ||
+		if (zc->pieces == room || (it->mem && it->mem->copied) ||
 		    !kw_zc_piece(bv, it->run.va, min_t(u64, it->run.len, len)))
 			goto drop;
 		kw_sg_advance(it, bv->bv_len);

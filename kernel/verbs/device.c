@@ -311,7 +311,9 @@ int kw_device_create(const char *name, struct net_device *netdev)
 		return -ENOMEM;
 
 	dev->netdev = netdev;
-	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	/* Re-registering takes its lock inside one that softirqs take. */
+	xa_init_flags(&dev->mems, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH |
+				  XA_FLAGS_ACCOUNT);
 	/* iw_cm looks queue pairs up under a lock that turns interrupts off. */
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ |
 				 XA_FLAGS_ACCOUNT);

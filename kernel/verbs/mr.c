@@ -46,7 +46,7 @@ int kw_stag_alloc(struct kw_device *dev, struct kw_mem *mem)
 						     KW_STAG_INDEX_MAX);
 
 		mem->stag = index << KW_STAG_KEY_BITS | get_random_u8();
-		ret = xa_insert(&dev->mems, index, mem, GFP_KERNEL);
+		ret = xa_insert_bh(&dev->mems, index, mem, GFP_KERNEL);
 	}
 	return ret == -EBUSY ? -ENOMEM : ret;
 }
@@ -221,6 +221,7 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 			     int access)
 {
 	struct kw_device *dev = to_kw_dev(ibpd->device);
+	const u64 named = iova;
 	struct kw_mr *mr;
 	int ret;
 
@@ -239,6 +240,9 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 		kw_mr_free(dev, mr);
 		return ERR_PTR(ret);
 	}
+	/* The RDMA core sets these for one of its two commands only. */
+	mr->ib.iova = named;
+	mr->ib.length = len;
 	mr->mem.base = iova;
 	mr->mem.valid = true;
 	return kw_mr_publish(dev, mr);
@@ -350,8 +354,11 @@ static int kw_mr_replace(struct kw_device *dev, struct kw_mr *old,
 		/* The entry is there: this allocates nothing. */
 		xa_store(&dev->mems, kw_stag_index(mr->mem.stag), &mr->mem,
 			 GFP_ATOMIC);
-		/* Streams that remember @old look it up again. */
-		WRITE_ONCE(old->mem.valid, false);
+		/*
+		 * Streams that remember @old look it up again, and have to
+		 * find @mr then. Pairs with kw_mem_lookup().
+		 */
+		smp_store_release(&old->mem.valid, false);
 	}
 	spin_unlock_bh(&pd->window_lock);
 	if (windows)
@@ -449,7 +456,7 @@ int kw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	trace_kw_mr_deregistered(ibmr->device, mr->mem.stag);
 	if (pd->local == &mr->mem)
 		WRITE_ONCE(pd->local, NULL);
-	xa_erase(&dev->mems, kw_stag_index(mr->mem.stag));
+	xa_erase_bh(&dev->mems, kw_stag_index(mr->mem.stag));
 	synchronize_srcu_expedited(&pd->domain->srcu);
 	kw_mr_free(dev, mr);
 	return 0;
@@ -600,12 +607,17 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
 {
 	static struct kw_mem others = { .valid = true };
 	struct kw_mem *mem;
+	bool valid;
 
 	rcu_read_lock();
-	mem = xa_load(&dev->mems, kw_stag_index(stag));
-	/* Pairs with kw_mr_register() and kw_mw_bind(). */
-	if (!mem || !smp_load_acquire(&mem->valid) ||
-	    READ_ONCE(mem->stag) != stag)
+	do {
+		mem = xa_load(&dev->mems, kw_stag_index(stag));
+		/* Pairs with kw_mr_register(), kw_mr_replace() and kw_mw_bind(). */
+		valid = mem && smp_load_acquire(&mem->valid);
+		/* If it was replaced just now, there is another in its place. */
+	} while (mem && !valid &&
+		 xa_load(&dev->mems, kw_stag_index(stag)) != mem);
+	if (!valid || READ_ONCE(mem->stag) != stag)
 		mem = NULL;
 	else if (mem->pd != pd)
 		mem = &others;

@@ -4,11 +4,13 @@
  *
  * Data is copied by the CPU, in any context. So the whole buffer is mapped into
  * the kernel's address space as long as the region exists, which its exporter
- * has to be able to do, and which keeps its pages in place. Its addresses are
- * not in the direct map: what is sent from there is always copied.
+ * has to be able to do, and which keeps its pages in place. What is sent from
+ * there is always copied: when the region goes the exporter frees the pages, and
+ * may not look whether TCP still has references to them.
  */
 #include <linux/dma-buf.h>
 #include <linux/iosys-map.h>
+#include <linux/pfn.h>
 #include <linux/slab.h>
 
 #include "compat.h"
@@ -46,8 +48,8 @@ static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
  * Context: process.
  * Return: 0; -EBADF or -EINVAL for what is no dma-buf, -EINVAL for a range that
  * is not in it, -EACCES for write access to a buffer that may be read only,
- * -EOPNOTSUPP if a CPU cannot access it; -ENOMEM. If it fails, @mr has to be
- * freed.
+ * -EOPNOTSUPP if a CPU cannot access it; -ENOMEM (RLIMIT_MEMLOCK, too). If it
+ * fails, @mr has to be freed.
  */
 int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 {
@@ -68,15 +70,22 @@ int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 	mr->mem.ext = kvzalloc(sizeof(*mr->mem.ext), GFP_KERNEL_ACCOUNT);
 	if (!mr->mem.ext)
 		goto put;
-	ret = kw_dmabuf_vmap(buf, &va);
+	/* As memory that is pinned by its address does. */
+	ret = kw_lock_pages(&mr->dmabuf_locked, PFN_UP(buf->size));
 	if (ret)
 		goto put;
+	ret = kw_dmabuf_vmap(buf, &va);
+	if (ret)
+		goto unlock;
 	mr->mem.ext->va = va + offset;
 	mr->mem.nr_ext = 1;
 	mr->mem.len = len;
+	mr->mem.copied = true;
 	mr->dmabuf = buf;
 	mr->dmabuf_va = va;
 	return 0;
+unlock:
+	kw_unlock_pages(&mr->dmabuf_locked);
 put:
 	dma_buf_put(buf);
 	return ret;
@@ -96,6 +105,7 @@ void kw_dmabuf_unmap(struct kw_mr *mr)
 		return;
 	dma_buf_vunmap_unlocked(mr->dmabuf, &map);
 	dma_buf_put(mr->dmabuf);
+	kw_unlock_pages(&mr->dmabuf_locked);
 }
 
 #else

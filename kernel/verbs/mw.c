@@ -88,7 +88,7 @@ int kw_dealloc_mw(struct ib_mw *ibmw)
 	struct kw_window *win = to_kw_mw(ibmw)->window;
 
 	trace_kw_mr_deregistered(ibmw->device, win->mem.stag);
-	xa_erase(&dev->mems, kw_stag_index(win->mem.stag));
+	xa_erase_bh(&dev->mems, kw_stag_index(win->mem.stag));
 	WRITE_ONCE(win->mem.valid, false);
 	/* Then nobody can bind it any more, either. */
 	synchronize_srcu_expedited(&pd->domain->srcu);
@@ -158,6 +158,7 @@ static void kw_window_bind(struct kw_window *win, struct kw_mem *region,
 	mem->len = w->bind.len;
 	mem->ext = region->ext;
 	mem->nr_ext = region->nr_ext;
+	mem->copied = region->copied;
 	mem->shift = w->raddr - region->base;
 	win->mr = container_of(region, struct kw_mr, mem);
 	win->mr->windows++;
@@ -190,12 +191,14 @@ int kw_mw_bind(struct kw_device *dev, struct kw_pd *pd, const void *stream,
 	       struct list_head *windows, const struct kw_wqe *w)
 {
 	struct kw_window *win = kw_window_find(dev, pd, w->rkey);
-	struct kw_mem *region = kw_mem_lookup(dev, &pd->ib, w->bind.lkey);
+	struct kw_mem *region;
 	int ret;
 
 	if (!win)
 		return -ENOENT;
+	/* A region is re-registered under this lock: it is what it was found as. */
 	spin_lock_bh(&pd->window_lock);
+	region = kw_mem_lookup(dev, &pd->ib, w->bind.lkey);
 	ret = kw_bind_check(win, region, w);
 	if (!ret)
 		kw_window_unbind(win);
@@ -205,7 +208,8 @@ int kw_mw_bind(struct kw_device *dev, struct kw_pd *pd, const void *stream,
 	/* It may have been withdrawn just now: wait for copies under way. */
 	kw_mem_quiesce(&win->mem);
 	spin_lock_bh(&pd->window_lock);
-	/* The region may have been deregistered meanwhile. */
+	/* The region may have been deregistered or replaced meanwhile. */
+	region = kw_mem_lookup(dev, &pd->ib, w->bind.lkey);
 	ret = kw_bind_check(win, region, w);
 	if (!ret)
 		kw_window_bind(win, region, stream, windows, w);

@@ -16,8 +16,8 @@
  * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
  * kw_srq.lock is inside the socket lock, and nothing inside it. kw_pd.window_lock
  * is taken with at most the socket lock, and has only that of kw_device.mems
- * within it. All but the socket lock and kw_pd.window_lock are taken with
- * interrupts off, because kernel consumers post and poll from any context.
+ * within it; both with softirqs off. All others but the socket lock are taken
+ * with interrupts off, because kernel consumers post and poll from any context.
  */
 #ifndef KW_VERBS_H
 #define KW_VERBS_H
@@ -179,6 +179,7 @@ struct kw_pd {
  * @windows: how many memory windows are bound to it
  * @dmabuf: the memory is part of this buffer; NULL for all others
  * @dmabuf_va: where it is mapped in the kernel
+ * @dmabuf_locked: its pages, and the user whose locked memory they count to
  * @replaced: re-registered: another object has its place and STag
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
  * @next_pages: mapped by the last kw_map_mr_sg()
@@ -194,6 +195,7 @@ struct kw_mr {
 	u32 windows;
 	struct dma_buf *dmabuf;
 	u8 *dmabuf_va;
+	struct kw_locked dmabuf_locked;
 	bool replaced;
 	u32 max_pages;
 	u32 next_pages;

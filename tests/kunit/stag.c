@@ -12,6 +12,16 @@
 #include "compat.h"
 #include "stag.h"
 
+/* verbs/ring.c's, for regions of dma-bufs, of which no suite here has any. */
+int kw_lock_pages(struct kw_locked *l, unsigned long pages)
+{
+	return -EOPNOTSUPP;
+}
+
+void kw_unlock_pages(struct kw_locked *l)
+{
+}
+
 /**
  * kt_stag_init() - make a struct kt_device, before each test
  * @test: the test
@@ -25,7 +35,7 @@ int kt_stag_init(struct kunit *test)
 
 	if (!d || kw_domain_init(&d->dev.domain, false))
 		return -ENOMEM;
-	xa_init(&d->dev.mems);
+	xa_init_flags(&d->dev.mems, XA_FLAGS_LOCK_BH);
 	d->pd.ib.device = &d->dev.ib;
 	d->other_pd.ib.device = &d->dev.ib;
 	d->pd.domain = &d->dev.domain;
