@@ -63,7 +63,6 @@ void setOps(Context* context) {
   ops.set<Op::unimport_mr>(unimportMr);
   ops.set<Op::create_cq>(createCq);
   ops.set<Op::create_cq_ex>(createCqEx);
-  ops.set<Op::resize_cq>(resizeCq);
   ops.set<Op::modify_cq>(modifyCq);
   ops.set<Op::destroy_cq>(destroyCq);
   ops.set<Op::poll_cq>(pollCq);
@@ -75,6 +74,7 @@ void setOps(Context* context) {
   ops.set<Op::destroy_qp>(destroyQp);
   ops.set<Op::post_send>(postSend);
   ops.set<Op::post_recv>(postRecv);
+  if ((context->caps & KIWARP_CAP_RESIZE_CQ) != 0) ops.set<Op::resize_cq>(resizeCq);
   if ((context->caps & KIWARP_CAP_SRQ) != 0) {
     ops.set<Op::create_srq>(createSrq);
     ops.set<Op::modify_srq>(modifySrq);
@@ -109,11 +109,10 @@ int connectToKernel(Context* context) {
   return 0;
 }
 
-// Whoever opened the channel has compared versions. A module that can be asked has all that this
-// provider knows; what its settings switch off it refuses itself.
+// Whoever opened the channel has compared versions. A module that can be asked has all that does
+// not depend on a setting.
 int queryKernel(Context* context) {
-  context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_IMM | KIWARP_CAP_ATOMIC |
-                  KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
+  context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
   return ibv_cmd_query_context(&context->context, nullptr);
 }
 

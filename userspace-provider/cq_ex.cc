@@ -104,6 +104,9 @@ int create(CompletionQueue* cq, ibv_context* context, const ibv_cq_init_attr_ex&
       (flags & ~kKnownFlags) != 0 || (attr.wc_flags & ~kKnownWcFlags) != 0) {
     return EOPNOTSUPP;
   }
+  const bool needs_cap =
+      (attr.wc_flags & kStampFlags) != 0 || (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
+  if (needs_cap && (Context::of(context)->caps & KIWARP_CAP_CQ_TIMESTAMP) == 0) return EOPNOTSUPP;
   if ((attr.wc_flags & kStampFlags) != 0) cq->ring.haveStamps();
   if ((flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) cq->ring.useWithoutLock();
   pabi::ExRequest<ib_uverbs_ex_create_cq> request;

@@ -94,19 +94,20 @@ void reportCapacity(QueuePair* qp, ibv_qp_cap* cap) {
   cap->max_inline_data = qp->send.limits.max_inline;
 }
 
-// The transition to RESET drops all work requests without completions.
+// The lock of a completion queue is never taken inside a queue's: an application may post while it
+// holds the former, between ibv_start_poll() and ibv_end_poll().
+template <typename Queue>
+void emptyQueue(Queue* queue, ibv_cq* cq, uint32_t number) {
+  CompletionQueue::of(cq)->ring.discard(number);
+  std::lock_guard guard(queue->lock);
+  if (queue->ring.capacity() > 0) queue->ring.reset();
+}
+
+// The transition to RESET drops all work requests without completions. The kernel writes no more of
+// them, and in RESET nothing is posted.
 void emptyQueues(QueuePair* qp) {
-  ibv_qp& base = qp->qp;
-  {
-    std::lock_guard guard(qp->send.lock);
-    CompletionQueue::of(base.send_cq)->ring.discard(base.qp_num, [qp] {
-      if (qp->send.ring.capacity() > 0) qp->send.ring.reset();
-    });
-  }
-  std::lock_guard guard(qp->receive.lock);
-  CompletionQueue::of(base.recv_cq)->ring.discard(base.qp_num, [qp] {
-    if (qp->receive.ring.capacity() > 0) qp->receive.ring.reset();
-  });
+  emptyQueue(&qp->send, qp->qp.send_cq, qp->qp.qp_num);
+  emptyQueue(&qp->receive, qp->qp.recv_cq, qp->qp.qp_num);
 }
 
 // Returns 0 or a positive errno.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "srq.h"
 
+#include <unistd.h>
+
+#include <bit>
 #include <cerrno>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "pabi/functions.h"
 
@@ -19,12 +23,10 @@ size_t minStride(const QueueLimits& limits) {
 }
 
 // Returns 0 or a positive errno; then the queue has no ring.
-int mapRing(SharedReceiveQueue* srq, int fd, const kiwarp_create_srq_resp& created) {
+int useRing(SharedReceiveQueue* srq, Mapping mapping, const kiwarp_create_srq_resp& created) {
   SharedQueue& queue = srq->queue;
   queue.ring.detach();
-  if (int error = srq->mapping.map(fd, created.ring_key, created.ring_size); error != 0) {
-    return error;
-  }
+  srq->mapping = std::move(mapping);
   return queue.ring.attach(srq->mapping.base(), srq->mapping.size(), created.entries,
                            created.stride, minStride(queue.limits))
              ? 0
@@ -32,16 +34,32 @@ int mapRing(SharedReceiveQueue* srq, int fd, const kiwarp_create_srq_resp& creat
 }
 
 // The kernel moves what is posted to another ring. Nobody may post meanwhile: the caller has the
-// lock. Returns 0 or a positive errno.
+// lock. What may fail in this process is done before. Returns 0 or a positive errno.
 int resize(SharedReceiveQueue* srq, ibv_srq_attr* attr, int attr_mask) {
+  if (attr->max_wr == 0 || attr->max_wr > KIWARP_MAX_SRQ_WR) return EINVAL;
+  const size_t page = sysconf(_SC_PAGESIZE);
+  const size_t size =
+      KIWARP_RING_ENTRIES_OFF + size_t{std::bit_ceil(attr->max_wr)} * srq->queue.ring.stride();
+  Mapping mapping;
+  if (int error = mapping.reserve((size + page - 1) / page * page); error != 0) return error;
   kiwarp_create_srq_resp moved = {};
   ModifySrqRequest request;
   request.driver.response = reinterpret_cast<uintptr_t>(&moved);
-  if (int error = ibv_cmd_modify_srq(&srq->srq, attr, attr_mask, &request.core, sizeof(request));
-      error != 0) {
+  int error = ibv_cmd_modify_srq(&srq->srq, attr, attr_mask, &request.core, sizeof(request));
+  if (error != 0) return error;
+  error = mapping.map(srq->srq.context->cmd_fd, moved.ring_key, moved.ring_size);
+  if (error != 0) {
+    srq->queue.ring.detach();
     return error;
   }
-  return mapRing(srq, srq->srq.context->cmd_fd, moved);
+  return useRing(srq, std::move(mapping), moved);
+}
+
+// Returns 0 or a positive errno.
+int mapRing(SharedReceiveQueue* srq, int fd, const kiwarp_create_srq_resp& created) {
+  Mapping mapping;
+  if (int error = mapping.map(fd, created.ring_key, created.ring_size); error != 0) return error;
+  return useRing(srq, std::move(mapping), created);
 }
 
 }  // namespace

@@ -29,7 +29,6 @@ int ibv_cmd_get_context(verbs_context* context,
 #endif
                         ib_uverbs_get_context_resp* response, size_t response_size);
 // driver: attributes of the provider's own, or null.
-struct ibv_command_buffer;
 int ibv_cmd_query_context(ibv_context* context, ibv_command_buffer* driver);
 int ibv_cmd_query_device_any(ibv_context* context, const ibv_query_device_ex_input* input,
                              ibv_device_attr_ex* attr, size_t attr_size,

@@ -21,7 +21,7 @@ bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
   return true;
 }
 
-bool CompletionRing::goOnIn(const RingPlace& place) {
+bool CompletionRing::continueIn(const RingPlace& place) {
   const uint32_t reached = consumer_;
   if (!attach(place.base, place.size, place.entries)) return false;
   consumer_ = reached;

@@ -37,7 +37,10 @@ class CompletionRing {
 
   // The application uses the ring, and all queue pairs that report to it, from one thread at a
   // time.
-  void useWithoutLock() { lock_.disable(); }
+  void useWithoutLock() {
+    lock_.disable();
+    arm_lock_.disable();
+  }
 
   // What a ring of so many entries takes.
   [[nodiscard]] uint64_t bytesFor(uint32_t entries) const;
@@ -51,13 +54,10 @@ class CompletionRing {
   // soon as it destroyed this one.
   void removeQueue(uint32_t number, QueueRings rings);
 
-  // Drops the waiting completions of number, then calls then(), still under the lock: it does what
-  // must be done before a completion of the queue pair can be polled again.
-  template <typename Then>
-  void discard(uint32_t number, Then then) {
+  // Drops the waiting completions of number.
+  void discard(uint32_t number) {
     std::lock_guard guard(lock_);
     discardLocked(number);
-    then();
   }
 
   // Takes up to limit completions, oldest first, calls deliver(index, completion) for each and
@@ -109,16 +109,19 @@ class CompletionRing {
   template <typename Change>
   int resize(Change change) {
     std::lock_guard guard(lock_);
+    std::lock_guard arm_guard(arm_lock_);
     RingPlace place;
     if (int error = change(&place); error != 0) return error;
-    return goOnIn(place) ? 0 : EPROTO;
+    return continueIn(place) ? 0 : EPROTO;
   }
 
   // Asks the kernel for an event at the next completion. The fence pairs with the kernel's: one of
   // the two sides sees what the other wrote. So a completion that comes while the ring is being
   // armed either raises the event or is found by the next poll.
+  //
+  // May be called between start() and end().
   void arm(bool solicited_only) {
-    std::lock_guard guard(lock_);
+    std::lock_guard guard(arm_lock_);
     std::atomic_ref(control_->armed)
         .fetch_or(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY,
                   std::memory_order_seq_cst);
@@ -169,7 +172,7 @@ class CompletionRing {
   }
 
   void discardLocked(uint32_t number);
-  bool goOnIn(const RingPlace& place);
+  bool continueIn(const RingPlace& place);
 
   void forgetLast() {
     last_number_ = QueueTable::kNoQueue;
@@ -181,6 +184,8 @@ class CompletionRing {
   uint32_t entries_ = 0;
   uint32_t consumer_ = 0;
   OptionalLock lock_;
+  // What arming and resizing exclude. Taken inside lock_.
+  OptionalLock arm_lock_;
   Batch batch_;
   kiwarp_cqe current_ = {};
   const kiwarp_cq_stamp* stamps_ = nullptr;

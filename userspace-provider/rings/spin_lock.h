@@ -4,11 +4,14 @@
 #include <sched.h>
 
 #include <atomic>
+#include <ctime>
 
 namespace kiwarp {
 
 // A lock for sections of some tens of instructions. Yields the CPU after a while, because the
-// holder may have lost its own: on a machine with few CPUs further spinning would delay it.
+// holder may have lost its own: on a machine with few CPUs further spinning would delay it. Sleeps
+// after a longer while: the holder may be resizing a ring, or be the application between
+// ibv_start_poll() and ibv_end_poll(), and yielding is no help to one of a lower priority.
 class SpinLock {
  public:
   void lock() {
@@ -19,13 +22,17 @@ class SpinLock {
 
  private:
   static constexpr int kSpins = 256;
+  static constexpr int kYields = 1024;
+  static constexpr timespec kNap = {.tv_sec = 0, .tv_nsec = 50'000};
 
   void wait() const {
     for (int spin = 0; locked_.load(std::memory_order_relaxed); ++spin) {
       if (spin < kSpins) {
         pause();
-      } else {
+      } else if (spin < kSpins + kYields) {
         sched_yield();
+      } else {
+        nanosleep(&kNap, nullptr);
       }
     }
   }
