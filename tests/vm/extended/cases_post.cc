@@ -34,13 +34,14 @@ ibv_qp_init_attr_ex attributes(const QpConfig& config, uint64_t ops) {
 
 // A link whose queue pairs have the functions, and a region at each end.
 struct ExLink {
-  explicit ExLink(Env& env) : near(env.pd(), kSize, kFull), far(env.pd(), kSize, kFull) {
+  explicit ExLink(Env& env, uint64_t ops = kOps, int access = kFull)
+      : near(env.pd(), kSize, access), far(env.pd(), kSize, access) {
     LinkOptions options;
     options.client.send_wr = kDepth;
     options.client.send_sge = 3;
     options.client.inline_data = kInline;
-    options.make_qp = [](CmId& id, const QpConfig& config) {
-      ibv_qp_init_attr_ex attr = attributes(config, kOps);
+    options.make_qp = [ops](CmId& id, const QpConfig& config) {
+      ibv_qp_init_attr_ex attr = attributes(config, ops);
       checkErrno(rdma_create_qp_ex(id.get(), &attr), "rdma_create_qp_ex");
       return attr.cap;
     };
@@ -212,6 +213,95 @@ void sendInvalidate(Env& env) {
   env.expectEnded(*ex.link);
 }
 
+// A window of type 2, bound, used by the peer and invalidated again.
+void windows(Env& env) {
+  const ExLink ex(env, kOps | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
+                  kFull | IBV_ACCESS_MW_BIND);
+  const Mw window = allocMw(env.pd(), IBV_MW_TYPE_2);
+  const uint32_t rkey = ibv_inc_rkey(window->rkey);
+  const ibv_mw_bind_info info = {.mr = ex.near.mr(),
+                                 .addr = ex.near.address() + 100,
+                                 .length = 200,
+                                 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  ibv_wr_start(ex.qp);
+  ibv_wr_bind_mw(ex.as(1), window.get(), rkey, &info);
+  expectErrno("ibv_wr_bind_mw", 0, ibv_wr_complete(ex.qp));
+  env.expectWc(ex.sends(), 1, {IBV_WC_SUCCESS}, "the binding");
+  fill(ex.far, 9);
+  expectErrno("the peer posts", 0,
+              postSend(ex.link->server.qp(),
+                       {Work::write(2, {ex.far.sge(0, 200)}, ex.near.address() + 100, rkey)})
+                  .error);
+  env.expectWc(ex.link->server.send_cq.get(), 2, {IBV_WC_SUCCESS}, "the peer's Write");
+  env.expectAlive(*ex.link);
+  expectBytes("through the window", ex.far.data(), ex.near.data() + 100, 200);
+  ibv_wr_start(ex.qp);
+  ibv_wr_local_inv(ex.as(3), rkey);
+  expectErrno("ibv_wr_local_inv", 0, ibv_wr_complete(ex.qp));
+  env.expectWc(ex.sends(), 3, {IBV_WC_SUCCESS}, "the invalidation");
+  ibv_wr_start(ex.qp);
+  ibv_wr_bind_mw(ex.as(4), nullptr, rkey, &info);
+  expectErrno("binding no window", EINVAL, ibv_wr_complete(ex.qp));
+  env.expectAlive(*ex.link);
+}
+
+uint64_t wordAt(const Buffer& buffer, size_t offset) {
+  uint64_t word = 0;
+  std::memcpy(&word, buffer.data() + offset, sizeof(word));
+  return word;
+}
+
+void setWord(const Buffer& buffer, size_t offset, uint64_t word) {
+  std::memcpy(buffer.data() + offset, &word, sizeof(word));
+}
+
+void expectWord(const char* what, uint64_t expected, uint64_t got) {
+  expectSame(what, strf("%llu", static_cast<unsigned long long>(expected)),
+             strf("%llu", static_cast<unsigned long long>(got)));
+}
+
+void expectImmediate(Env& env, ibv_cq* cq, uint64_t id, uint32_t length, __be32 imm) {
+  const ibv_wc wc = env.awaitWc(cq, "an immediate");
+  expectWord("wr_id", id, wc.wr_id);
+  expectWord("status", IBV_WC_SUCCESS, wc.status);
+  expectWord("opcode", IBV_WC_RECV_RDMA_WITH_IMM, wc.opcode);
+  expectWord("flags", IBV_WC_WITH_IMM, wc.wc_flags);
+  expectWord("byte_len", length, wc.byte_len);
+  expectWord("imm_data", imm, wc.imm_data);
+}
+
+// What RFC 7306 has, one of each in one batch.
+void useExtensions(Env& env, uint64_t ops) {
+  const ExLink ex(env, ops, kFull | IBV_ACCESS_REMOTE_ATOMIC);
+  fill(ex.near, 5);
+  std::memset(ex.far.data(), 0, kSize);
+  setWord(ex.far, 512, 40);
+  setWord(ex.far, 520, 9);
+  for (uint64_t id : {10, 11}) mustRecv(ex.link->server.qp(), id, {});
+  ibv_wr_start(ex.qp);
+  ibv_wr_send_imm(ex.as(1), 0x01020304);
+  ibv_wr_rdma_write_imm(ex.as(2), ex.far.rkey(), ex.far.address() + 8, 0x05060708);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 100);
+  ibv_wr_atomic_fetch_add(ex.as(3), ex.far.rkey(), ex.far.address() + 512, 5);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 1024, 8);
+  ibv_wr_atomic_cmp_swp(ex.as(4), ex.far.rkey(), ex.far.address() + 520, 9, 11);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 1032, 8);
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  for (uint64_t id = 1; id <= 4; ++id) env.expectWc(ex.sends(), id, {IBV_WC_SUCCESS}, "request");
+  expectImmediate(env, ex.receives(), 10, 0, 0x01020304);
+  expectImmediate(env, ex.receives(), 11, 100, 0x05060708);
+  expectBytes("Write with Immediate", ex.near.data(), ex.far.data() + 8, 100);
+  expectWord("FetchAdd's old value", 40, wordAt(ex.near, 1024));
+  expectWord("FetchAdd's new value", 45, wordAt(ex.far, 512));
+  expectWord("CmpSwap's old value", 9, wordAt(ex.near, 1032));
+  expectWord("CmpSwap's new value", 11, wordAt(ex.far, 520));
+  ibv_wr_start(ex.qp);
+  ibv_wr_atomic_fetch_add(ex.as(5), ex.far.rkey(), ex.far.address() + 512, 5);
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 1024, 4);
+  expectErrno("FetchAdd into four bytes", EINVAL, ibv_wr_complete(ex.qp));
+  env.expectAlive(*ex.link);
+}
+
 void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoil = 0,
               uint32_t more = 0) {
   Cq cq = createCq(env.context(), 16);
@@ -232,6 +322,20 @@ void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoi
   expectErrno("a Send in RESET", EINVAL, ibv_wr_complete(ex));
 }
 
+// The suite runs this with the settings of RFC 7306 off, and on.
+void extensions(Env& env) {
+  constexpr uint64_t kExtensions[] = {
+      IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP};
+  uint64_t all = kOps;
+  for (uint64_t op : kExtensions) all |= op;
+  if (env.attr().atomic_cap != IBV_ATOMIC_NONE) {
+    useExtensions(env, all);
+    return;
+  }
+  for (uint64_t op : kExtensions) refuseQp(env, "switched off", EOPNOTSUPP, kOps | op);
+}
+
 void created(Env& env) {
   refuseQp(env, "all that there are", 0, kOps);
   refuseQp(env, "TSO", EOPNOTSUPP, kOps | IBV_QP_EX_WITH_TSO);
@@ -250,6 +354,8 @@ void addPostCases(std::vector<Case>* cases) {
                                {"post-aborted", aborted},
                                {"post-refused", refused},
                                {"post-invalidate", sendInvalidate},
+                               {"post-windows", windows},
+                               {"post-extensions", extensions},
                                {"post-created", created}});
 }
 

@@ -10,5 +10,9 @@ extended=$TOP/build/host/tests/vm/kiwarp-extended
 
 setup_pair
 absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --case "${ONLY:-}"
+if [ -z "${ONLY:-}" ]; then
+	echo 1 | tee /sys/class/infiniband/d[ab]/settings/{immediate,atomics} >/dev/null
+	absorb "RFC 7306" ip netns exec a "$extended" --addr 10.1.0.1 --case post-extensions
+fi
 teardown_pair
 finish

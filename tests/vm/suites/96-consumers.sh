@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../lib/storage.sh"
 
 PATIENCE=240
-export TARGET=10.1.0.1 PORT=5555 DISK=/dev/ram0 NETDEV=va SERVICE=0x506b4bfffe000001
+export TARGET=10.1.0.1 PORT=5555 DISK=/dev/ram0 NETDEV=va SERVICE=0x506b4bfffe000001 INITIATOR=none
 export MODULES=$SMB_KO LOGIN=alice PASSWORD=secret FOLDER=/srv/smb MOUNT=/mnt/smb
 messages=$OUT/messages
 port=7200
@@ -68,6 +68,7 @@ port_mapper() {
 
 srp() {
 	modprobe brd rd_nr=1 rd_size=131072
+	INITIATOR=$(tr -d : </sys/class/infiniband/kw_vb/ports/1/gids/0 | cut -c17-)
 	NETDEV=va check "an SRP target" howto consumers srp-target
 	check "it listens" wait_listen - $PORT
 	NETDEV=vb check "an initiator logs in" howto consumers srp-login
