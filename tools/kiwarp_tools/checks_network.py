@@ -145,7 +145,7 @@ def firewall(system: System, question: Question, _found: list[devices.Device]) -
     for chain in closed:
         yield from closed_chain(chain, entries, question.ports)
     if not closed:
-        yield Finding("firewall", OK, "no chain of nftables refuses what comes in")
+        yield Finding("firewall", OK, "no chain of nftables refuses all that it has no rule for")
 
 
 def rules_of(chain: dict, entries: list[dict]) -> list[dict]:
@@ -155,8 +155,12 @@ def rules_of(chain: dict, entries: list[dict]) -> list[dict]:
 
 
 def blocks(chain: dict, entries: list[dict]) -> bool:
-    parts = [part for rule in rules_of(chain, entries) for part in rule.get("expr", [])]
-    return chain.get("policy") == "drop" or any("drop" in part or "reject" in part for part in parts)
+    """Whether it refuses what no rule accepts. A rule with a match or a limit refuses only some of that."""
+    refusing = ({statement for part in rule.get("expr", []) for statement in part}
+                for rule in rules_of(chain, entries))
+    return chain.get("policy") == "drop" or any(
+        statements & {"drop", "reject"} and statements <= {"drop", "reject", "counter", "log"}
+        for statements in refusing)
 
 
 def accepted_ports(chain: dict, entries: list[dict]) -> Iterator[range]:
@@ -169,11 +173,36 @@ def accepted_ports(chain: dict, entries: list[dict]) -> Iterator[range]:
             match = part.get("match", {})
             left = match.get("left")
             payload = left.get("payload", {}) if isinstance(left, dict) else {}
-            if payload.get("field") == "dport" and match.get("op") in ("==", "in"):
-                right = match["right"]
-                for one in right["set"] if isinstance(right, dict) and "set" in right else [right]:
-                    first, last = one["range"] if isinstance(one, dict) else (one, one)
-                    yield range(first, last + 1)
+            # "th" is the header of any transport protocol.
+            if payload.get("protocol") in ("tcp", "th") and payload.get("field") == "dport" and \
+                    match.get("op") in ("==", "in"):
+                yield from ports_in(match.get("right"), chain, entries)
+
+
+def ports_in(right: object, chain: dict, entries: list[dict]) -> Iterator[range]:
+    """Of libnftables-json(5)'s expressions those that name ports: a number, a range, sets of them."""
+    if isinstance(right, int):
+        yield range(right, right + 1)
+    elif isinstance(right, str) and right.startswith("@"):
+        for one in named_set(right[1:], chain, entries):
+            yield from ports_in(one, chain, entries)
+    elif isinstance(right, dict) and "range" in right:
+        first, last = right["range"]
+        if isinstance(first, int) and isinstance(last, int):
+            yield range(first, last + 1)
+    elif isinstance(right, dict) and "set" in right:
+        for one in right["set"]:
+            yield from ports_in(one, chain, entries)
+    elif isinstance(right, dict) and "elem" in right:
+        # An element that has a comment or a timeout.
+        yield from ports_in(right["elem"]["val"], chain, entries)
+
+
+def named_set(name: str, chain: dict, entries: list[dict]) -> list:
+    """A set's elements. It is of the chain's table."""
+    key = {"family": chain["family"], "table": chain["table"], "name": name}
+    return [one for entry in entries if "set" in entry and key.items() <= entry["set"].items()
+            for one in entry["set"].get("elem", [])]
 
 
 def closed_chain(chain: dict, entries: list[dict], ports: list[int]) -> Iterator[Finding]:

@@ -55,24 +55,66 @@ def report(system: System, args: argparse.Namespace, device: devices.Device) -> 
     return 0
 
 
+def report_none(args: argparse.Namespace) -> int:
+    """There is no device any more."""
+    if args.json:
+        print_json({})
+    return 0
+
+
 def command_add(system: System, args: argparse.Namespace) -> int:
     require_root(system, "adding a device")
     wanted = dict(args.settings)
     name = args.name or devices.default_name(args.interface)
-    clash = next((s.interface for s in config.load(system).values()
+    section = config.Section(args.interface, name, wanted)
+    known = config.load(system)
+    clash = next((s.interface for s in known.values()
                   if s.interface != args.interface and (s.name or devices.default_name(s.interface)) == name), "")
     if args.persistent and clash:
         raise Failure(f"{config.FILE} has {name} as the name of {clash}'s device: choose another with --name")
+    if args.persistent:
+        # Before there is a device: can it be written?
+        config.text_with(system, section)
     device = devices.add(system, args.interface, name, wanted)
     if args.persistent:
-        config.store(system, config.Section(args.interface, name, wanted))
-        service.start(system, args.interface)
+        keep(system, device, section, known.get(args.interface))
     return report(system, args, device)
+
+
+def keep(system: System, device: devices.Device, section: config.Section, before: config.Section | None) -> None:
+    """Let a device that was just added come back after a boot; if that can't be there is no device, and the file is as
+    it was."""
+    try:
+        config.store(system, section)
+        service.start(system, section.interface)
+    except Failure as failure:
+        try:
+            take_back(system, device, section.interface, before)
+        except Failure as second:
+            raise Failure(f"{failure}; nor could that be undone: {second}") from failure
+        raise
+
+
+def take_back(system: System, device: devices.Device, interface: str, before: config.Section | None) -> None:
+    delete_device(system, device)
+    if before is None:
+        forget(system, interface)
+    elif config.load(system).get(interface) != before:
+        config.store(system, before)
+
+
+def delete_device(system: System, device: devices.Device) -> None:
+    if device.interface:
+        service.stop(system, device.interface)
+    # The service may have.
+    if device.name in devices.rdma_names(system):
+        devices.delete(system, device.name)
 
 
 def command_del(system: System, args: argparse.Namespace) -> int:
     require_root(system, "deleting a device")
     known = config.load(system) if args.persistent else {}
+    interface: str | None
     try:
         device = devices.find(system, args.device)
     except Failure:
@@ -80,16 +122,13 @@ def command_del(system: System, args: argparse.Namespace) -> int:
         named = [s.interface for s in known.values() if args.device in (s.interface, s.name)]
         if not named:
             raise
-        forget(system, named[0])
-        return 0
-    interface = device.interface or ""
-    if interface:
-        service.stop(system, interface)
-    if device.name in devices.rdma_names(system):
-        devices.delete(system, device.name)
+        interface = named[0]
+    else:
+        interface = device.interface
+        delete_device(system, device)
     if interface and args.persistent:
         forget(system, interface)
-    return 0
+    return report_none(args)
 
 
 def forget(system: System, interface: str) -> None:
@@ -119,9 +158,11 @@ def command_set(system: System, args: argparse.Namespace) -> int:
         if section is None:
             raise Failure(f"{config.FILE} has no section for {device.name}: only a device that was added with "
                           "--persistent comes back")
+        section.settings.update(wanted)
+        # Before something changes: can it be written?
+        config.text_with(system, section)
     devices.set_all(system, device.name, wanted)
     if section:
-        section.settings.update(wanted)
         config.store(system, section)
     return report(system, args, device)
 
@@ -134,7 +175,7 @@ def command_up(system: System, args: argparse.Namespace) -> int:
 def command_down(system: System, args: argparse.Namespace) -> int:
     require_root(system, "deleting a device")
     service.down(system, args.interface)
-    return 0
+    return report_none(args)
 
 
 def command_doctor(system: System, args: argparse.Namespace) -> int:

@@ -68,12 +68,16 @@ def load(system: System) -> dict[str, Section]:
     return parse(_text(system) or "")
 
 
-def _write(system: System, lines: list[str]) -> None:
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _write(system: System, text: str) -> None:
     file = system.path(FILE)
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text("".join(f"{line}\n" for line in lines))
+        temporary.write_text(text)
         temporary.chmod(0o644)
         temporary.replace(file)
     except OSError as error:
@@ -99,25 +103,44 @@ def _edited(lines: list[str], values: dict[str, str]) -> list[str]:
     result = []
     for line in lines:
         key = line.partition("=")[0].strip()
-        if not line.strip() or line.startswith(("[", "#")):
+        if not line.strip() or line.lstrip().startswith(("[", "#")):
             result.append(line)
         elif key in left:
             result.append(f"{key} = {left.pop(key)}")
     return result + [f"{key} = {value}" for key, value in left.items()]
 
 
-def store(system: System, section: Section) -> None:
-    """Write an interface's section: behind the others, or in the place of the one that there is."""
+def text_with(system: System, section: Section) -> str:
+    """The file with an interface's section: behind the others, or in the place of the one that there is. Fails if
+    the file would not be read back as that: it would be of no use to any device."""
     text = _text(system)
+    before = parse(text or "")
     lines = (HEAD if text is None else text).splitlines()
     values = {**({"name": section.name} if section.name else {}), **section.settings}
-    if section.interface in parse(text or ""):
+    if section.interface in before:
         start, end = _bounds(lines, section.interface)
     else:
         lines += ["", f"[{section.interface}]"] if lines else [f"[{section.interface}]"]
         start, end = len(lines) - 1, len(lines)
     lines[start:end] = _edited(lines[start:end], values)
-    _write(system, lines)
+    result = _joined(lines)
+    if not _reads_as(result, {**before, section.interface: section}):
+        raise Failure(f"{FILE} can not have {section.interface!r} with {values!r}: no line breaks, no white space "
+                      "around a name or value, and in the interface's name no white space, / or ]")
+    return result
+
+
+def _reads_as(text: str, wanted: dict[str, Section]) -> bool:
+    try:
+        text.encode()
+        return parse(text) == wanted
+    except (Failure, UnicodeEncodeError):
+        return False
+
+
+def store(system: System, section: Section) -> None:
+    """Write an interface's section."""
+    _write(system, text_with(system, section))
 
 
 def remove(system: System, interface: str) -> bool:
@@ -133,5 +156,5 @@ def remove(system: System, interface: str) -> bool:
         del lines[start]
     while lines and not lines[-1].strip():
         lines.pop()
-    _write(system, lines)
+    _write(system, _joined(lines))
     return True

@@ -46,6 +46,9 @@ def examine_devices(system: System, question: Question, found: list[devices.Devi
             findings += check(system, question, found)
         except Failure as failure:
             findings.append(Finding(name, WARNING, f"could not be checked: {failure}"))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            # A program's output is not of the form that is known. What the others find counts all the same.
+            findings.append(Finding(name, WARNING, f"could not be checked: {type(error).__name__}: {error}"))
     return findings
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,15 @@ def test_show_as_json(system, capsys) -> None:
                       "settings": {"crc": "1", "mpa_rev": "2", "port_map": "none", "rtr": "write read"}}]
 
 
+def test_each_command_prints_json(system, capsys) -> None:
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    for words, name in ((("up", "eth0"), "kiwarp0"), (("set", "kiwarp0", "crc=0"), "kiwarp0"), (("down", "eth0"), None),
+                        (("down", "eth0"), None), (("add", "eth0"), "kiwarp_eth0"), (("del", "eth0"), None),
+                        (("del", "kiwarp0", "--persistent"), None)):
+        assert kiwarp(system, *words, "--json") == 0
+        assert json.loads(capsys.readouterr().out).get("name") == name, words
+
+
 def test_devices_of_other_drivers_are_not_ours(system, capsys) -> None:
     system.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA")
     assert kiwarp(system, "show") == 0
@@ -132,6 +143,43 @@ def test_persistent(system, capsys) -> None:
     assert not config.load(system) and not system.links
     system.device("kiwarp0", "eth0")
     fails(system, capsys, "no section for kiwarp0", "set", "kiwarp0", "--persistent", "crc=0")
+
+
+@pytest.mark.parametrize("words", [("a]b",), ("eth0", "--name", "k\n[eth7]"), ("eth0", "--set", "crc=1\nx")])
+def test_what_the_file_can_not_have_is_not_added(system, capsys, words) -> None:
+    system.interface("a]b")
+    system.write(config.FILE, "[eth7]")
+    fails(system, capsys, "kiwarp.conf can not have ", "add", *words, "--persistent")
+    assert not system.links and list(config.load(system)) == ["eth7"]
+
+
+def test_what_the_file_can_not_have_is_not_set(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    fails(system, capsys, "kiwarp.conf can not have ", "set", "kiwarp0", "crc=0\n[eth7]", "--persistent")
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "1"
+
+
+def test_persistent_add_is_all_or_nothing(system, capsys) -> None:
+    # The file can't be written.
+    system.write(config.FILE, "# mine")
+    temporary = system.path(config.FILE).with_name(f".kiwarp.conf.{os.getpid()}")
+    temporary.mkdir()
+    fails(system, capsys, "kiwarp.conf: Is a directory", "add", "eth0", "--persistent")
+    assert not system.links and not config.load(system)
+    temporary.rmdir()
+    # The service does not start.
+    system.path("/run/systemd/system").mkdir(parents=True)
+    system.answers["systemctl start kiwarp@eth0.service"] = Result(1, err="Job failed")
+    fails(system, capsys, "kiwarp@eth0.service does not start .Job failed", "add", "eth0", "--persistent")
+    assert not system.links and system.path(config.FILE).read_text() == "# mine\n"
+    # There was a section.
+    system.write(config.FILE, "[eth0]\nname = kiwarp7\ncrc = 0")
+    fails(system, capsys, "does not start", "add", "eth0", "--persistent", "--name", "kiwarp0")
+    assert not system.links and config.load(system) == {"eth0": config.Section("eth0", "kiwarp7", {"crc": "0"})}
+    system.answers["rdma link delete"] = Result(1, err="error: Device or resource busy")
+    fails(system, capsys, "does not start .*; nor could that be undone: kiwarp0: error: Device or resource busy",
+          "add", "eth0", "--persistent", "--name", "kiwarp0")
 
 
 def test_names_do_not_clash_at_the_next_boot(system, capsys) -> None:
@@ -189,6 +237,33 @@ def test_one_version_everywhere() -> None:
                           ("tools/kiwarp.conf.5", r'"Kiwarp (\S+)"')):
         found = re.search(pattern, (TOP / file).read_text(), re.M)
         assert found and found[1] == VERSION, file
+
+
+COMPLETE = """
+. "$1"
+_kiwarp_devices() { printf '%s\\n' "${names[@]}"; }
+_kiwarp_interfaces() { _kiwarp_devices; }
+_kiwarp_settings() { printf '%s=\\n' crc rtr; }
+names=('$(touch made)' '`touch made`' '*' '[m]ade too' eth0 eth1)
+COMP_WORDS=("${@:2}")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_kiwarp && [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize("words, offered", [
+    (("add", ""), [r"\$\(touch\ made\)", r"\`touch\ made\`", r"\*", r"\[m\]ade\ too", "eth0", "eth1"]),
+    (("del", "eth"), ["eth0", "eth1"]), (("show", r"\$"), [r"\$\(touch\ made\)"]), (("del", "*"), []),
+    (("set", "eth1"), ["eth1"]), (("set", "eth1", ""), ["crc=", "rtr="]), (("add", "eth0", "--set", "c"), ["crc="]),
+    (("d",), ["del", "doctor", "down"]), (("del", "--p"), ["--persistent"]), (("add", "--name", ""), []),
+    (("set", "eth1", "crc", "="), []),
+])
+def test_completion_takes_names_as_they_are(tmp_path, words, offered) -> None:
+    (tmp_path / "made too").touch()
+    done = subprocess.run(["bash", "-c", COMPLETE, "-", TOP / "tools/kiwarp.bash-completion", "kiwarp", *words],
+                          cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == offered and not done.stderr
+    assert os.listdir(tmp_path) == ["made too"]
 
 
 def test_completion_and_manual_know_each_option() -> None:

@@ -67,6 +67,28 @@ def test_a_second_section(system) -> None:
     assert system.path(config.FILE).read_text() == TWO + "\n[eth2]\ncrc = 0\n"
 
 
+def test_indented_comments_stay(system) -> None:
+    text = TWO.replace("# why", "  # why = because").rstrip()
+    system.write(config.FILE, text)
+    config.store(system, config.Section("eth0", "kiwarp0", {"crc": "0"}))
+    assert system.path(config.FILE).read_text() == f"{text}\n"
+
+
+@pytest.mark.parametrize("section", [
+    config.Section("a]b"), config.Section("a b"), config.Section("a/b"), config.Section("eth2\n[eth3]"),
+    config.Section("eth2", "k\ncrc = 0"), config.Section("eth2", " k"), config.Section("eth2", "k\udc80"),
+    config.Section("eth2", "k", {"crc": "0\nrtr = read"}), config.Section("eth2", "k", {"crc": "0\u2028[a"}),
+    config.Section("eth2", "k", {"#crc": "0"}), config.Section("eth2", "k", {"[crc": "0"}),
+    config.Section("eth2", "k", {"name": "other"}), config.Section("eth0", "k", {"crc": "0\n[eth3]"}),
+])
+def test_what_would_not_be_read_back_is_not_written(system, section) -> None:
+    system.write(config.FILE, TWO.rstrip())
+    with pytest.raises(Failure, match=r"^/etc/rdma/kiwarp.conf can not have .*$") as failed:
+        config.store(system, section)
+    assert "\n" not in str(failed.value)
+    assert system.path(config.FILE).read_text() == TWO
+
+
 def test_a_section_is_removed_and_the_next_keeps_its_comment(system) -> None:
     system.write(config.FILE, TWO.rstrip())
     assert config.remove(system, "eth0")

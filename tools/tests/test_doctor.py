@@ -208,8 +208,14 @@ def ruleset(*rules: list[dict], policy: str = "drop") -> Result:
         {"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": rule}} for rule in rules]}))
 
 
-def accept(right: object) -> list[dict]:
-    left = {"payload": {"protocol": "tcp", "field": "dport"}}
+def with_set(answer: Result, **keys: object) -> Result:
+    entries = json.loads(answer.out)["nftables"]
+    named = {"family": "inet", "table": "filter", "name": "allowed", "type": "inet_service"} | keys
+    return Result(0, json.dumps({"nftables": [*entries, {"set": named}]}))
+
+
+def accept(right: object, protocol: str = "tcp") -> list[dict]:
+    left = {"payload": {"protocol": protocol, "field": "dport"}}
     return [{"match": {"op": "==", "left": left, "right": right}}, {"accept": None}]
 
 
@@ -224,10 +230,53 @@ def test_firewall(healthy) -> None:
 
 
 @pytest.mark.parametrize("right", [4420, {"set": [22, 4420]}, {"range": [4000, 5000]},
-                                   {"set": [{"range": [1, 9999]}]}])
+                                   {"set": [{"range": [1, 9999]}]}, {"elem": {"val": 4420, "comment": "x"}},
+                                   {"set": [{"elem": {"val": {"range": [4419, 4421]}, "timeout": 9}}]},
+                                   {"set": [{"prefix": {"addr": 61184, "len": 8}}, 4420]}])
 def test_firewall_with_the_port_open(healthy, right) -> None:
     healthy.answers["nft -j list ruleset"] = ruleset(accept(22), accept(right))
     assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+
+
+def test_firewall_with_a_named_set(healthy) -> None:
+    rules = ruleset(accept("@allowed"))
+    healthy.answers["nft -j list ruleset"] = with_set(rules, elem=[22, {"elem": {"val": 4420, "timeout": 9}}])
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    others: list[dict] = [{"elem": [22]}, {}, {"elem": [4420], "table": "other"}, {"elem": [4420], "name": "other"}]
+    for other in others:
+        healthy.answers["nft -j list ruleset"] = with_set(rules, **other)
+        only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+
+
+@pytest.mark.parametrize("rule", [
+    accept(4420, "udp"), accept({"prefix": {"addr": 4416, "len": 12}}), accept("@nothing"), accept("nvme"),
+    accept({"range": ["a", "b"]}), accept({"set": [{"concat": ["192.0.2.1", 4420]}]}),
+])
+def test_firewall_with_rules_of_other_kinds(healthy, rule) -> None:
+    healthy.answers["nft -j list ruleset"] = ruleset(rule)
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+
+
+def test_firewall_any_transport(healthy) -> None:
+    healthy.answers["nft -j list ruleset"] = ruleset(accept(4420, "th"))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+
+
+def test_firewall_refuses_only_what_a_rule_names(healthy) -> None:
+    state = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "invalid"}}
+    healthy.answers["nft -j list ruleset"] = ruleset([state, {"drop": None}], [{"limit": {"rate": 1}}, {"drop": None}],
+                                                     policy="accept")
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    healthy.answers["nft -j list ruleset"] = ruleset([{"counter": {}}, {"log": None}, {"drop": None}], policy="accept")
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+
+
+@pytest.mark.parametrize("out", ["no JSON", "[]", '{"nftables":[{"chain":{"hook":"input","policy":"drop"}}]}',
+                                 '{"nftables":[7]}', '{"nftables":7}'])
+def test_an_answer_of_another_form_ends_one_check(healthy, out) -> None:
+    healthy.answers["nft -j list ruleset"] = Result(0, out)
+    only(healthy, "firewall", WARNING, "could not be checked: ")
+    assert found(healthy, "module") and found(healthy, "port", ports=[4420])
 
 
 def test_firewall_of_iptables(healthy) -> None:
