@@ -3,9 +3,11 @@
 
 #include <rdma/kiwarp-abi.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "cq.h"
 #include "memory.h"
@@ -23,12 +25,18 @@ void freeContext(ibv_context* context) {
   std::free(extended);
 }
 
+// For ibv_query_device() libibverbs asks for the first part alone, and the kernel would answer from
+// what it read when the device was made: before a setting has changed atomic_cap, say.
 int queryDevice(ibv_context* context, const ibv_query_device_ex_input* input,
                 ibv_device_attr_ex* attr, size_t attr_size) {
+  ibv_device_attr_ex all = {};
   ib_uverbs_ex_query_device_resp response = {};
   size_t response_size = sizeof(response);
-  int error = ibv_cmd_query_device_any(context, input, attr, attr_size, &response, &response_size);
+  int error =
+      ibv_cmd_query_device_any(context, input, &all, sizeof(all), &response, &response_size);
   if (error != 0) return error;
+  std::memset(attr, 0, attr_size);
+  std::memcpy(attr, &all, std::min(attr_size, sizeof(all)));
   uint64_t version = response.base.fw_ver;
   std::snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
                 static_cast<unsigned int>(version >> 32 & 0xffff),

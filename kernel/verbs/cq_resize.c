@@ -74,55 +74,56 @@ static void kw_cq_change_ring(struct kw_cq *cq, const struct kw_ring *to,
 	smp_store_release(&cq->ring.mem, to->mem);
 }
 
-/* Returns with the locks taken if there is only little left to copy. */
-static int kw_cq_copy_most(struct kw_cq *cq, const struct kw_ring *to,
-			   u32 *copied, u32 *consumer)
+/*
+ * Copy what is left from @copied on, and change rings, if that is little.
+ * Returns -EAGAIN if it is not: then what is before @end is to be copied first.
+ */
+static int kw_cq_try_move(struct kw_cq *cq, const struct kw_ring *to,
+			  bool first, u32 *copied, u32 *end, bool *waiting)
 {
-	u32 end;
-	int i;
+	u32 consumer;
+	int ret = -EINVAL;
 
-	for (i = 0; i < KW_RESIZE_ROUNDS; i++) {
-		spin_lock_irq(&cq->event_lock);
-		spin_lock(&cq->lock);
-		end = cq->producer;
-		if (!kw_cq_fits(cq, to, consumer)) {
-			spin_unlock(&cq->lock);
-			spin_unlock_irq(&cq->event_lock);
-			return -EINVAL;
-		}
-		if (!i || end - *copied > end - *consumer)
-			*copied = *consumer;
-		if (end - *copied <= KW_RESIZE_LOCKED)
-			return 0;
-		spin_unlock(&cq->lock);
-		spin_unlock_irq(&cq->event_lock);
-		kw_cq_copy_unlocked(cq, to, *copied, end);
-		*copied = end;
-	}
-	return -EBUSY;
+	spin_lock_irq(&cq->event_lock);
+	spin_lock(&cq->lock);
+	*end = cq->producer;
+	if (!kw_cq_fits(cq, to, &consumer))
+		goto unlock;
+	if (first || *end - *copied > *end - consumer)
+		*copied = consumer;
+	ret = -EAGAIN;
+	if (*end - *copied > KW_RESIZE_LOCKED)
+		goto unlock;
+	kw_cq_copy(cq, to, *copied, *end);
+	kw_cq_change_ring(cq, to, consumer);
+	*waiting = *end != consumer;
+	ret = 0;
+unlock:
+	spin_unlock(&cq->lock);
+	spin_unlock_irq(&cq->event_lock);
+	return ret;
 }
 
 static int kw_cq_move(struct kw_cq *cq, const struct kw_ring *to)
 {
-	u32 copied, consumer;
+	u32 copied = 0, end;
 	bool waiting;
-	int ret;
+	int i, ret;
 
-	ret = kw_cq_copy_most(cq, to, &copied, &consumer);
-	if (ret)
-		return ret;
-	kw_cq_copy(cq, to, copied, cq->producer);
-	waiting = cq->producer != consumer;
-	kw_cq_change_ring(cq, to, consumer);
-	spin_unlock(&cq->lock);
-	spin_unlock_irq(&cq->event_lock);
+	for (i = 0; i < KW_RESIZE_ROUNDS; i++) {
+		ret = kw_cq_try_move(cq, to, !i, &copied, &end, &waiting);
+		if (ret != -EAGAIN)
+			break;
+		kw_cq_copy_unlocked(cq, to, copied, end);
+		copied = end;
+	}
 	/*
 	 * A producer may have found the old ring no longer armed. The event may
 	 * be one too many, for entries that were there before it was armed.
 	 */
-	if (waiting)
+	if (!ret && waiting)
 		kw_cq_notify(cq, true);
-	return 0;
+	return ret == -EAGAIN ? -EBUSY : ret;
 }
 
 /**

@@ -71,7 +71,8 @@ rdmacm_over_wireguard() {
 
 rdmacm_over_ipsec() {
 	link_add da a va && link_add db b vb
-	until_true 10 active da && until_true 10 active db || not_ok "the ports are active"
+	check "the port of da is active" until_true 10 active da
+	check "the port of db is active" until_true 10 active db
 	capture plain rping_pair "rping, captured without encryption" a b 10.1.0.1 -C 20 -v
 	check "without encryption the text is on the wire" says_plaintext "$OUT/plain.pcap"
 	local ns
@@ -94,7 +95,7 @@ wireguard_wire() {
 		ip -n $ns link add wg$ns type wireguard
 		ip -n $ns link set wg$ns netns 1
 		ip link set wg$ns name v$ns
-		wg set v$ns private-key $KEYS/$ns listen-port 51820 peer "$(cat $KEYS/$other.pub)" \
+		wg set v$ns private-key $KEYS/$ns listen-port 51820 peer "$(cat "$KEYS/$other.pub")" \
 			endpoint "10.1.0.$([ $ns = a ] && echo 2 || echo 1):51820" allowed-ips 0.0.0.0/0,::/0
 	done
 	join_wire
