@@ -2,10 +2,10 @@
 #include "translate.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 
 namespace kiwarp {
 namespace {
@@ -21,33 +21,27 @@ constexpr uint32_t kMaxReadSge = 1;
 constexpr unsigned int kKnownSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// What the verbs call an operation is an opcode here, or nothing that can be posted.
-std::optional<kiwarp_opcode> opcodeOf(ibv_wr_opcode opcode) {
-  switch (opcode) {
-    case IBV_WR_SEND:
-      return KIWARP_OP_SEND;
-    case IBV_WR_SEND_WITH_INV:
-      return KIWARP_OP_SEND_INV;
-    case IBV_WR_RDMA_WRITE:
-      return KIWARP_OP_WRITE;
-    case IBV_WR_RDMA_READ:
-      return KIWARP_OP_READ;
-    case IBV_WR_LOCAL_INV:
-      return KIWARP_OP_LOCAL_INV;
-    case IBV_WR_BIND_MW:
-      return KIWARP_OP_BIND_MW;
-    case IBV_WR_SEND_WITH_IMM:
-      return KIWARP_OP_SEND_IMM;
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return KIWARP_OP_WRITE_IMM;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return KIWARP_OP_FETCH_ADD;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      return KIWARP_OP_CMP_SWAP;
-    default:
-      return std::nullopt;
-  }
-}
+// What the verbs call an operation: its opcode here, and the capability that the module needs.
+struct Operation {
+  bool known = false;
+  kiwarp_opcode opcode = KIWARP_OP_SEND;
+  uint32_t caps = 0;
+};
+
+constexpr auto kOperations = [] {
+  std::array<Operation, IBV_WR_DRIVER1 + 1> all{};
+  all[IBV_WR_SEND] = {true, KIWARP_OP_SEND, 0};
+  all[IBV_WR_SEND_WITH_INV] = {true, KIWARP_OP_SEND_INV, 0};
+  all[IBV_WR_RDMA_WRITE] = {true, KIWARP_OP_WRITE, 0};
+  all[IBV_WR_RDMA_READ] = {true, KIWARP_OP_READ, 0};
+  all[IBV_WR_LOCAL_INV] = {true, KIWARP_OP_LOCAL_INV, KIWARP_CAP_MW};
+  all[IBV_WR_BIND_MW] = {true, KIWARP_OP_BIND_MW, KIWARP_CAP_MW};
+  all[IBV_WR_SEND_WITH_IMM] = {true, KIWARP_OP_SEND_IMM, KIWARP_CAP_IMM};
+  all[IBV_WR_RDMA_WRITE_WITH_IMM] = {true, KIWARP_OP_WRITE_IMM, KIWARP_CAP_IMM};
+  all[IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, KIWARP_OP_FETCH_ADD, KIWARP_CAP_ATOMIC};
+  all[IBV_WR_ATOMIC_CMP_AND_SWP] = {true, KIWARP_OP_CMP_SWAP, KIWARP_CAP_ATOMIC};
+  return all;
+}();
 
 // Requests that send nothing. Their list of SGEs isn't looked at.
 bool isLocal(kiwarp_opcode opcode) {
@@ -160,21 +154,14 @@ int setBind(kiwarp_sqe* sqe, const ibv_mw* window, uint32_t rkey, const ibv_mw_b
   return 0;
 }
 
-int checkOp(kiwarp_opcode opcode, uint32_t caps) {
-  uint32_t needed = 0;
-  if (isLocal(opcode)) needed = KIWARP_CAP_MW;
-  if (isAtomic(opcode)) needed = KIWARP_CAP_ATOMIC;
-  if (opcode == KIWARP_OP_SEND_IMM || opcode == KIWARP_OP_WRITE_IMM) needed = KIWARP_CAP_IMM;
-  return (caps & needed) == needed ? 0 : EOPNOTSUPP;
-}
-
 int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
-  const std::optional<kiwarp_opcode> opcode = opcodeOf(wr.opcode);
-  if (!opcode || (wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
-  if (int error = checkOp(*opcode, limits.caps); error != 0) return error;
-  beginSqe(sqe, *opcode, wr.wr_id, wr.send_flags, limits);
+  if (static_cast<size_t>(wr.opcode) >= kOperations.size()) return EINVAL;
+  const Operation& operation = kOperations[wr.opcode];
+  if (!operation.known || (wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
+  if ((limits.caps & operation.caps) != operation.caps) return EOPNOTSUPP;
+  beginSqe(sqe, operation.opcode, wr.wr_id, wr.send_flags, limits);
   if (int error = fillOperation(sqe, wr); error != 0) return error;
-  if (isLocal(*opcode)) return (wr.send_flags & IBV_SEND_INLINE) != 0 ? EINVAL : 0;
+  if (isLocal(operation.opcode)) return (wr.send_flags & IBV_SEND_INLINE) != 0 ? EINVAL : 0;
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > limits.max_send_sge) return EINVAL;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) return fillInline(sqe, wr, limits);
   return setSges(sqe, wr.sg_list, static_cast<size_t>(wr.num_sge), limits);

@@ -35,9 +35,6 @@ void beginSqe(kiwarp_sqe* sqe, kiwarp_opcode opcode, uint64_t wr_id, unsigned in
 [[nodiscard]] int setBind(kiwarp_sqe* sqe, const ibv_mw* window, uint32_t rkey,
                           const ibv_mw_bind_info& info);
 
-// Returns EOPNOTSUPP for an operation that the module, by its capabilities, doesn't have, else 0.
-[[nodiscard]] int checkOp(kiwarp_opcode opcode, uint32_t caps);
-
 // Fills an entry, which must have room for what limits allow. Returns 0, EINVAL, or EOPNOTSUPP for
 // what the module hasn't; the entry is garbage then.
 [[nodiscard]] int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits);
