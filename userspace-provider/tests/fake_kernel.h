@@ -22,9 +22,9 @@ class RingMemory {
     std::memset(base_.get(), 0, size);
   }
 
-  void* base() const { return base_.get(); }
-  size_t size() const { return size_; }
-  std::byte* entry(size_t index, size_t stride) const {
+  [[nodiscard]] void* base() const { return base_.get(); }
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] std::byte* entry(size_t index, size_t stride) const {
     return base_.get() + KIWARP_RING_ENTRIES_OFF + index * stride;
   }
 
@@ -49,7 +49,7 @@ class FakeWorkRing {
     control()->consumer = first_index;
   }
 
-  void* base() const { return memory_.base(); }
+  [[nodiscard]] void* base() const { return memory_.base(); }
   size_t size() const { return memory_.size(); }
   uint32_t entries() const { return entries_; }
   uint32_t stride() const { return stride_; }
