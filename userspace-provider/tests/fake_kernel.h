@@ -50,7 +50,7 @@ class FakeWorkRing {
   }
 
   [[nodiscard]] void* base() const { return memory_.base(); }
-  size_t size() const { return memory_.size(); }
+  [[nodiscard]] size_t size() const { return memory_.size(); }
   uint32_t entries() const { return entries_; }
   uint32_t stride() const { return stride_; }
   uint32_t consumer() const { return control()->consumer; }
