@@ -51,10 +51,10 @@ class FakeWorkRing {
 
   [[nodiscard]] void* base() const { return memory_.base(); }
   [[nodiscard]] size_t size() const { return memory_.size(); }
-  uint32_t entries() const { return entries_; }
-  uint32_t stride() const { return stride_; }
-  uint32_t consumer() const { return control()->consumer; }
-  uint32_t producer() const {
+  [[nodiscard]] uint32_t entries() const { return entries_; }
+  [[nodiscard]] uint32_t stride() const { return stride_; }
+  [[nodiscard]] uint32_t consumer() const { return control()->consumer; }
+  [[nodiscard]] uint32_t producer() const {
     return std::atomic_ref(control()->producer).load(std::memory_order_acquire);
   }
 
@@ -62,7 +62,7 @@ class FakeWorkRing {
     std::atomic_ref(control()->state).store(state, std::memory_order_seq_cst);
   }
 
-  uint32_t posted() const { return producer() - consumer(); }
+  [[nodiscard]] uint32_t posted() const { return producer() - consumer(); }
 
   // As the module does when a shared receive queue is resized. Begins at the other's consumer.
   void copyPosted(const FakeWorkRing& other) {
@@ -83,7 +83,9 @@ class FakeWorkRing {
   }
 
  private:
-  kiwarp_ring_ctrl* control() const { return static_cast<kiwarp_ring_ctrl*>(memory_.base()); }
+  [[nodiscard]] kiwarp_ring_ctrl* control() const {
+    return static_cast<kiwarp_ring_ctrl*>(memory_.base());
+  }
 
   RingMemory memory_;
   uint32_t entries_;
@@ -100,13 +102,13 @@ class FakeCq {
     control()->consumer = first_index;
   }
 
-  void* base() const { return memory_.base(); }
-  size_t size() const { return memory_.size(); }
-  uint32_t entries() const { return entries_; }
-  uint32_t armed() const { return std::atomic_ref(control()->armed).load(); }
-  uint32_t events() const { return events_.load(); }
+  [[nodiscard]] void* base() const { return memory_.base(); }
+  [[nodiscard]] size_t size() const { return memory_.size(); }
+  [[nodiscard]] uint32_t entries() const { return entries_; }
+  [[nodiscard]] uint32_t armed() const { return std::atomic_ref(control()->armed).load(); }
+  [[nodiscard]] uint32_t events() const { return events_.load(); }
 
-  uint32_t waiting() const {
+  [[nodiscard]] uint32_t waiting() const {
     return producer_ - std::atomic_ref(control()->consumer).load(std::memory_order_acquire);
   }
 
@@ -129,7 +131,9 @@ class FakeCq {
   }
 
  private:
-  kiwarp_cq_ctrl* control() const { return static_cast<kiwarp_cq_ctrl*>(memory_.base()); }
+  [[nodiscard]] kiwarp_cq_ctrl* control() const {
+    return static_cast<kiwarp_cq_ctrl*>(memory_.base());
+  }
 
   RingMemory memory_;
   uint32_t entries_;
