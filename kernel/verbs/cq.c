@@ -241,7 +241,7 @@ static void kw_cq_event(struct kw_cq *cq, bool solicited)
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
-/* With event_lock. What came while nobody waited does not count. */
+/* With event_lock. What came before the queue was armed does not count. */
 static void kw_cq_mod_restart(struct kw_cq *cq)
 {
 	cq->mod_from = READ_ONCE(cq->producer);

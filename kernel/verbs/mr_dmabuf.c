@@ -93,7 +93,7 @@ put:
 
 /**
  * kw_dmabuf_unmap() - undo kw_dmabuf_map()
- * @mr: region that nobody uses any more; of a dma-buf or not
+ * @mr: region without users; of a dma-buf or not
  *
  * Context: process.
  */

@@ -90,7 +90,7 @@ int kw_dealloc_mw(struct ib_mw *ibmw)
 	trace_kw_mr_deregistered(ibmw->device, win->mem.stag);
 	xa_erase_bh(&dev->mems, kw_stag_index(win->mem.stag));
 	WRITE_ONCE(win->mem.valid, false);
-	/* Then nobody can bind it any more, either. */
+	/* After that no BIND_MW finds it, either. */
 	synchronize_srcu_expedited(&pd->domain->srcu);
 	spin_lock_bh(&pd->window_lock);
 	kw_window_unbind(win);

@@ -21,7 +21,7 @@
 /* Entries moved in a row with interrupts off: some ten microseconds. */
 #define KW_SRQ_MOVE_BATCH	64
 
-/* More is not posted, unless somebody posts all the time. */
+/* More is posted only by a process that posts during the call. */
 #define KW_SRQ_MOVE_BATCHES	(2 * KIWARP_MAX_SRQ_WR / KW_SRQ_MOVE_BATCH)
 
 static bool kw_srq_user(const struct kw_srq *srq)

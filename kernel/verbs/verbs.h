@@ -323,7 +323,7 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @batch_work: transmits for them after a while
  * @mod_count: entries that an event waits for; 0: only for @mod_period
  * @mod_period: how long it waits from the first entry on, us; 0: for ever
- * @mod_from: @producer at the last event, or when nobody waited for one
+ * @mod_from: @producer at the last event, or while the queue was not armed
  * @mod_solicited: one of the entries since then was solicited
  * @mod_timer: the period
  * @resize_lock: one change of @ring at a time
