@@ -8,7 +8,7 @@ BUILD := $(CURDIR)/build
 # The kernel to build for: the newest installed 6.12 headers, Debian's plain flavour first.
 newest = $(shell printf '%s\n' $(1) | sort -V | tail -n 1)
 plain = $(foreach d,$(1),$(if $(findstring -rt,$(d))$(findstring -cloud,$(d)),,$(d)))
-kdirs := $(or $(wildcard /lib/modules/6.12.*/build),$(wildcard /usr/src/linux-headers-6.12.*-amd64))
+kdirs := $(or $(wildcard /lib/modules/6.12.*/build),$(wildcard /usr/src/linux-headers-6.12.*-$(shell dpkg --print-architecture 2>/dev/null)))
 KDIR ?= $(call newest,$(or $(call plain,$(kdirs)),$(kdirs)))
 
 KVER = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
@@ -107,7 +107,8 @@ install-tools:
 	install -D -m 755 tools/kiwarp $(DESTDIR)/usr/sbin/kiwarp
 	install -d $(DESTDIR)$(TOOLS_DIR)
 	install -m 644 tools/kiwarp_tools/*.py $(DESTDIR)$(TOOLS_DIR)
-	install -D -m 644 tools/kiwarp@.service $(DESTDIR)/usr/lib/systemd/system/kiwarp@.service
+	install -d $(DESTDIR)/usr/lib/systemd/system
+	install -m 644 tools/kiwarp@.service tools/kiwarp-again@.service $(DESTDIR)/usr/lib/systemd/system
 	install -D -m 644 tools/90-kiwarp.rules $(DESTDIR)/usr/lib/udev/rules.d/90-kiwarp.rules
 	install -D -m 644 tools/kiwarp.bash-completion $(DESTDIR)/usr/share/bash-completion/completions/kiwarp
 	install -D -m 644 tools/kiwarp.8 $(DESTDIR)/usr/share/man/man8/kiwarp.8
@@ -116,8 +117,8 @@ install-tools:
 .PHONY: uninstall-tools
 uninstall-tools:
 	rm -rf $(addprefix $(DESTDIR)/usr/,sbin/kiwarp share/kiwarp lib/systemd/system/kiwarp@.service \
-		lib/udev/rules.d/90-kiwarp.rules share/bash-completion/completions/kiwarp \
-		share/man/man8/kiwarp.8 share/man/man5/kiwarp.conf.5)
+		lib/systemd/system/kiwarp-again@.service lib/udev/rules.d/90-kiwarp.rules \
+		share/bash-completion/completions/kiwarp share/man/man8/kiwarp.8 share/man/man5/kiwarp.conf.5)
 
 uninstall: uninstall-tools
 	$(call need-kdir)

@@ -15,8 +15,8 @@
 #endif
 
 /* Registered memory is used through its address in the direct map. */
-#if !IS_ENABLED(CONFIG_64BIT) || !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
-#error "Kiwarp needs a 64-bit kernel with CONFIG_INFINIBAND_VIRT_DMA"
+#if !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
+#error "Kiwarp needs a kernel with CONFIG_INFINIBAND_VIRT_DMA"
 #endif
 
 /**
@@ -258,6 +258,38 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 	hrtimer_init(timer, clock, mode);
 	timer->function = fn;
 }
+#endif
+
+/*
+ * Since 6.15 binding a counter names the port, and the RDMA core allocates the
+ * driver's part of a counter with its own, and has the driver initialize it.
+ */
+int kw_counter_bind(struct rdma_counter *counter, struct ib_qp *ibqp);
+int kw_counter_unbind(struct ib_qp *ibqp);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+#define KW_OPS_COUNTER_BIND	.counter_bind_qp = kw_counter_bind, \
+				.counter_unbind_qp = kw_counter_unbind,
+#else
+static inline int kw_counter_bind_op(struct rdma_counter *counter,
+				     struct ib_qp *ibqp, u32 port)
+{
+	return kw_counter_bind(counter, ibqp);
+}
+
+static inline int kw_counter_unbind_op(struct ib_qp *ibqp, u32 port)
+{
+	return kw_counter_unbind(ibqp);
+}
+
+static inline void kw_counter_init_op(struct rdma_counter *counter)
+{
+}
+
+#define KW_OPS_COUNTER_BIND	.counter_bind_qp = kw_counter_bind_op, \
+				.counter_init = kw_counter_init_op, \
+				.counter_unbind_qp = kw_counter_unbind_op, \
+				.size_rdma_counter = sizeof(struct rdma_counter),
 #endif
 
 /* Since 7.2, at the latest, only user space can resize a completion queue. */

@@ -31,7 +31,15 @@
 #define KW_GONE_GRACE_MS	500
 #define KW_GONE_POLL_MS		5
 
+/* How long a new device waits for one that goes and is in its way. */
+#define KW_GONE_LIMIT_MS	10000
+
 static struct workqueue_struct *kw_gone_wq;
+
+/* Devices that began to go, and those of them that have gone. */
+static atomic_t kw_gone_begun = ATOMIC_INIT(0);
+static atomic_t kw_gone_ended = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(kw_gone_wait);
 
 /* An interface has one device: looking for it and creating it is one step. */
 static DEFINE_MUTEX(kw_newlink_lock);
@@ -79,6 +87,8 @@ static void kw_gone_work(struct work_struct *work)
 	ib_dispatch_event(&ev);
 	kw_await_consumers(dev);
 	ib_unregister_device_and_put(&dev->ib);
+	atomic_inc(&kw_gone_ended);
+	wake_up_all(&kw_gone_wait);
 }
 
 /* Takes over the caller's reference. The event may be sent more than once. */
@@ -88,6 +98,7 @@ static void kw_device_gone(struct kw_device *dev)
 		ib_device_put(&dev->ib);
 		return;
 	}
+	atomic_inc(&kw_gone_begun);
 	INIT_WORK(&dev->gone_work, kw_gone_work);
 	queue_work(kw_gone_wq, &dev->gone_work);
 }
@@ -216,9 +227,20 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 	return 0;
 }
 
+/* As wait_event_killable_timeout(), until more devices than @ended have gone. */
+static long kw_await_gone(int ended, long left)
+{
+	return wait_event_killable_timeout(kw_gone_wait,
+					   atomic_read(&kw_gone_ended) != ended,
+					   left);
+}
+
 /* rdma link add. The caller gets the errno; the log has the reason. */
 static int kw_newlink(const char *name, struct net_device *netdev)
 {
+	long left = msecs_to_jiffies(KW_GONE_LIMIT_MS);
+	bool going;
+	int ended;
 	int ret;
 
 	if (!kw_name_valid(name)) {
@@ -230,10 +252,23 @@ static int kw_newlink(const char *name, struct net_device *netdev)
 			netdev->name, netdev->type);
 		return -EOPNOTSUPP;
 	}
-	mutex_lock(&kw_newlink_lock);
-	ret = kw_newlink_locked(name, netdev);
-	mutex_unlock(&kw_newlink_lock);
-	return ret;
+	/*
+	 * A device that goes has its name and its interface for a while. That
+	 * the interface moves to another namespace is such a case: there a new
+	 * device may be made at once. A process can hold up the end of a device
+	 * for as long as it likes, so the wait is bounded.
+	 */
+	do {
+		ended = atomic_read(&kw_gone_ended);
+		going = atomic_read(&kw_gone_begun) != ended;
+		mutex_lock(&kw_newlink_lock);
+		ret = kw_newlink_locked(name, netdev);
+		mutex_unlock(&kw_newlink_lock);
+		if (!going || (ret != -EEXIST && ret != -ENFILE))
+			return ret;
+		left = kw_await_gone(ended, left);
+	} while (left > 0);
+	return left ? -EINTR : ret;
 }
 
 static struct rdma_link_ops kw_link_ops = {

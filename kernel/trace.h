@@ -223,6 +223,8 @@ TRACE_DEFINE_ENUM(KIWARP_OP_WRITE_IMM);
 TRACE_DEFINE_ENUM(KIWARP_OP_SEND_IMM);
 TRACE_DEFINE_ENUM(KIWARP_OP_FETCH_ADD);
 TRACE_DEFINE_ENUM(KIWARP_OP_CMP_SWAP);
+TRACE_DEFINE_ENUM(KIWARP_OP_MASKED_FETCH_ADD);
+TRACE_DEFINE_ENUM(KIWARP_OP_MASKED_CMP_SWAP);
 
 #define kw_show_opcode(opcode)				\
 	__print_symbolic(opcode,			\
@@ -238,7 +240,9 @@ TRACE_DEFINE_ENUM(KIWARP_OP_CMP_SWAP);
 		{ KIWARP_OP_WRITE_IMM, "WRITE_IMM" },	\
 		{ KIWARP_OP_SEND_IMM, "SEND_IMM" },	\
 		{ KIWARP_OP_FETCH_ADD, "FETCH_ADD" },	\
-		{ KIWARP_OP_CMP_SWAP, "CMP_SWAP" })
+		{ KIWARP_OP_CMP_SWAP, "CMP_SWAP" },	\
+		{ KIWARP_OP_MASKED_FETCH_ADD, "MASKED_FETCH_ADD" }, \
+		{ KIWARP_OP_MASKED_CMP_SWAP, "MASKED_CMP_SWAP" })
 
 /* vendor_err is the Terminate's, as <infiniband/kiwarp.h> has it. */
 TRACE_EVENT(kw_completion,
@@ -300,7 +304,7 @@ TRACE_EVENT(kw_mr_registered,
 		__entry->stag = mem->stag;
 		__entry->access = mem->access;
 		__entry->fast = mem->fast;
-		__entry->window = mem->window;
+		__entry->window = mem->window_pd;
 	),
 
 	TP_printk("dev=%s stag=%#x base=%#llx len=%llu access=%#x%s",

@@ -320,6 +320,10 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
  * listener's namespace, and so none here if the interface is in another.
  * rdma_cm treats a loopback address as a wildcard: it belongs to a device on a
  * loopback interface, and other devices do not listen.
+ *
+ * A namespace may have the interface and not the device ("rdma system set netns
+ * exclusive"). rdma_cm would refuse every connection, so there is no port to
+ * take. When the device moves there, rdma_cm listens again.
  */
 static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 			     int backlog)
@@ -333,6 +337,7 @@ static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 	if (!net)
 		return -ENODEV;
 	if (net_eq(kw_id_net(id), net) &&
+	    rdma_dev_access_netns(&l->dev->ib, net) &&
 	    (!loopback || ifindex == LOOPBACK_IFINDEX))
 		ret = kw_listener_open(l, id, net, ifindex, backlog);
 	else if (!loopback && !kw_addr_any(&id->m_local_addr))

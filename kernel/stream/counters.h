@@ -39,7 +39,7 @@ enum kw_counter {
 };
 
 /**
- * struct kw_counters - what one CPU has counted for a device
+ * struct kw_counters - what one CPU has counted for a device or a stream
  * @v: by enum kw_counter
  *
  * A pass counts several times. Connections on different CPUs would contend for

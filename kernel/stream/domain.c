@@ -88,5 +88,6 @@ void kw_domain_exit(struct kw_domain *d)
 {
 	/* It may not have returned since it let the last of them go. */
 	flush_delayed_work(&d->work);
+	srcu_barrier(&d->srcu);
 	cleanup_srcu_struct(&d->srcu);
 }

@@ -108,7 +108,8 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 /**
  * kw_mem_find() - slow path of kw_mem_at()
  * @mem: see there
- * @off: see there, but from the start of the extents
+ * @off: see there, but from the start of the extents; not in extent *@last,
+ *	unless that is the last one
  * @last: see there
  *
  * Context: any, inside the domain that protects @mem.
@@ -126,10 +127,10 @@ struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 			.len = end - off,
 		};
 
-	/* Bytes usually come in order: try the extent behind first. */
+	/* kw_mem_at() has ruled out this one. Bytes usually come in order. */
 	if (i >= mem->nr_ext || mem->ext[i].off > off)
 		i = 0;
-	else if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)
+	else if (i + 1 < mem->nr_ext)
 		i++;
 	if (i + 1 < mem->nr_ext && mem->ext[i + 1].off <= off)
 		i = kw_extent_find(mem, off, i);

@@ -47,12 +47,15 @@ struct kw_run {
  * struct kw_mem - a registered region, or a memory window
  * @stag: index and key, as in lkey and rkey
  * @access: IB_ACCESS_* bits
- * @pd: identity of the protection domain; compared, never dereferenced
+ * @pd: identity of the protection domain whose streams may use it for anything;
+ *	compared, never dereferenced. NULL: a window, or a region of another
+ *	domain; a stream's is never NULL
+ * @window_pd: a window's protection domain, which verbs/mw.c follows. NULL: no
+ *	window
  * @base: address (iova, and Tagged Offset) of the first byte
  * @len: bytes
  * @valid: false once invalidated; read without a lock
  * @fast: of a fast registration, or a window: can become something else
- * @window: a memory window: for peers only
  * @copied: what is sent from it is always copied: TCP cannot keep its pages
  * @users: with @fast: copies to or from it that are under way
  * @nr_ext: entries of @ext
@@ -65,11 +68,11 @@ struct kw_mem {
 	u32 stag;
 	u32 access;
 	const void *pd;
+	const void *window_pd;
 	u64 base;
 	u64 len;
 	bool valid;
 	bool fast;
-	bool window;
 	bool copied;
 	atomic_t users;
 	u32 nr_ext;
@@ -77,6 +80,18 @@ struct kw_mem {
 	u64 shift;
 	const void *stream;
 };
+
+/**
+ * kw_mem_domain() - identity of the protection domain of a region or window
+ * @mem: which
+ *
+ * Context: any.
+ * Return: the identity.
+ */
+static inline const void *kw_mem_domain(const struct kw_mem *mem)
+{
+	return mem->window_pd ?: mem->pd;
+}
 
 bool kw_mem_get_fast(struct kw_mem *mem, u32 stag);
 void kw_mem_put_fast(struct kw_mem *mem);

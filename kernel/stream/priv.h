@@ -3,6 +3,7 @@
 #ifndef KW_STREAM_PRIV_H
 #define KW_STREAM_PRIV_H
 
+#include "stream/counters.h"
 #include "stream/ops.h"
 #include "stream/stream.h"
 
@@ -31,6 +32,22 @@ static inline u32 kw_stream_queues(const struct kw_stream *s)
 static inline u32 kw_irq_size(const struct kw_stream *s)
 {
 	return max(s->p.ird, 1U);
+}
+
+/* Count in a pass over the stream, inside mem_srcu: see kw_stream_set_counters(). */
+static inline void kw_pass_count(const struct kw_stream *s, enum kw_counter c,
+				 u64 n)
+{
+	kw_counter_add(READ_ONCE(s->counters), c, n);
+}
+
+/* Count outside of passes, in any context. */
+static inline void kw_stream_count(const struct kw_stream *s, enum kw_counter c)
+{
+	int idx = srcu_read_lock(s->mem_srcu);
+
+	kw_pass_count(s, c, 1);
+	srcu_read_unlock(s->mem_srcu, idx);
 }
 
 /* stream.c */

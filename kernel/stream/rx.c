@@ -11,7 +11,6 @@
 #include <net/tcp.h>
 #include <trace/events/sock.h>
 
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/vec.h"
@@ -188,13 +187,13 @@ static enum kw_fail kw_rx_count_error(struct kw_stream *s, u16 code)
 
 	kw_term_set_code(&t, code);
 	if (code == KW_TERM_MPA_CRC)
-		kw_counter_add(s->counters, KW_CNT_RX_CRC_ERRORS, 1);
+		kw_pass_count(s, KW_CNT_RX_CRC_ERRORS, 1);
 	if (code == KW_TERM_MPA_MARKER)
-		kw_counter_add(s->counters, KW_CNT_RX_MARKER_ERRORS, 1);
+		kw_pass_count(s, KW_CNT_RX_MARKER_ERRORS, 1);
 	if (t.layer == KW_TERM_LAYER_LLP)
 		return KW_FAIL_FATAL;
-	kw_counter_add(s->counters, t.layer == KW_TERM_LAYER_DDP ?
-		       KW_CNT_RX_DDP_ERRORS : KW_CNT_RX_RDMAP_ERRORS, 1);
+	kw_pass_count(s, t.layer == KW_TERM_LAYER_DDP ?
+		      KW_CNT_RX_DDP_ERRORS : KW_CNT_RX_RDMAP_ERRORS, 1);
 	switch (t.type) {
 	case 0:
 		return KW_FAIL_FATAL;
@@ -224,7 +223,7 @@ static void kw_rx_drop(struct kw_stream *s, u32 avail)
 {
 	kw_stage_free(s);
 	if (avail) {
-		kw_counter_add(s->counters, KW_CNT_RX_DROPPED, 1);
+		kw_pass_count(s, KW_CNT_RX_DROPPED, 1);
 		tcp_read_done(s->sock->sk, avail);
 	}
 }
@@ -236,8 +235,8 @@ static void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes, int ret,
 	kw_predict_end(s);
 	if (ret)
 		kw_rx_error(s, ret, seg);
-	kw_counter_add(s->counters, KW_CNT_RX_FPDUS, fpdus);
-	kw_counter_add(s->counters, KW_CNT_RX_OCTETS, bytes);
+	kw_pass_count(s, KW_CNT_RX_FPDUS, fpdus);
+	kw_pass_count(s, KW_CNT_RX_OCTETS, bytes);
 	trace_kw_fpdu_received(s, fpdus, bytes);
 }
 

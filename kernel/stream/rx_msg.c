@@ -210,7 +210,8 @@ static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
 }
 
 /* A message's first segment takes the next receive queue entry. */
-static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
+static __always_inline int
+kw_rx_queue0_open(struct kw_stream *s, const struct kw_segment *seg)
 {
 	int ret;
 
@@ -230,6 +231,18 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
 	return 0;
 }
 
+static __always_inline int kw_queue0_enter(struct kw_stream *s,
+					   const struct kw_segment *seg)
+{
+	if (!s->rx.recv_open)
+		return kw_rx_queue0_open(s, seg);
+	if (seg->ddp.msn != s->rx.send_msn)
+		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
+	if (seg->op != s->rx.recv_op)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	return 0;
+}
+
 /**
  * kw_rx_queue0_enter() - take a receive queue entry, or go on with the one taken
  * @s: stream
@@ -240,13 +253,7 @@ static int kw_rx_send_open(struct kw_stream *s, const struct kw_segment *seg)
  */
 int kw_rx_queue0_enter(struct kw_stream *s, const struct kw_segment *seg)
 {
-	if (!s->rx.recv_open)
-		return kw_rx_send_open(s, seg);
-	if (seg->ddp.msn != s->rx.send_msn)
-		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_MSN_RANGE);
-	if (seg->op != s->rx.recv_op)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	return 0;
+	return kw_queue0_enter(s, seg);
 }
 
 static int kw_rx_send_fail(struct kw_stream *s, u16 status, u16 code)
@@ -325,7 +332,7 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 		s->rx.send_msn++;
 		return 0;
 	}
-	ret = kw_rx_queue0_enter(s, seg);
+	ret = kw_queue0_enter(s, seg);
 	if (ret)
 		return ret;
 	/* A message has at most 2^32-1 bytes, whatever the buffers hold. */

@@ -5,7 +5,6 @@
  */
 #include <rdma/ib_verbs.h>
 
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "trace.h"
@@ -125,7 +124,7 @@ int kw_rx_terminate(struct kw_stream *s, struct kw_segment *seg,
 
 	if (good && !seg->ddp.last)
 		return 0;
-	kw_counter_add(s->counters, KW_CNT_TERM_RECEIVED, 1);
+	kw_pass_count(s, KW_CNT_TERM_RECEIVED, 1);
 	if (good)
 		kw_term_read_out(s, (u64)seg->ddp.mo + seg->len);
 	trace_kw_terminate_received(s->ibdev, s->qpn, s->reason);

@@ -23,18 +23,24 @@ struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag)
 }
 
 /*
+ * A window is for peers: for neither sources, 0, nor sinks. One of type 2 is
+ * for the peer of one stream. Not inline, as most regions are no windows.
+ */
+static noinline bool kw_window_is_for(const struct kw_mem *mem,
+				      const struct kw_stream *s, u32 access)
+{
+	return mem->window_pd == s->pd && access & ~IB_ACCESS_LOCAL_WRITE &&
+	       (!mem->stream || mem->stream == s);
+}
+
+/*
  * Is it for this stream, and for such an access? RFC 5041 section 8.2 has two
  * associations: with the streams of a protection domain, or with one of them.
  */
 static __always_inline bool kw_mem_is_for(const struct kw_mem *mem,
 					  const struct kw_stream *s, u32 access)
 {
-	if (mem->pd != s->pd)
-		return false;
-	/* A window is for peers: for neither sources, 0, nor sinks. */
-	return !mem->window ||
-	       (access & ~IB_ACCESS_LOCAL_WRITE &&
-		(!mem->stream || mem->stream == s));
+	return mem->pd == s->pd || kw_window_is_for(mem, s, access);
 }
 
 /* Hold the region of an entry, if all of the entry has the access rights. */

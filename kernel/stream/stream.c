@@ -124,6 +124,22 @@ void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
 }
 
 /**
+ * kw_stream_set_counters() - where a stream counts from now on
+ * @s: stream
+ * @counters: the device's, or those of a struct rdma_counter
+ *
+ * Those before may still be used until synchronize_srcu() of mem_srcu returns,
+ * or the stream is gone.
+ *
+ * Context: any.
+ */
+void kw_stream_set_counters(struct kw_stream *s,
+			    struct kw_counters __percpu *counters)
+{
+	WRITE_ONCE(s->counters, counters);
+}
+
+/**
  * kw_stream_free_queues() - free what kw_stream_start() allocated
  * @s: stream that does not run
  */

@@ -119,8 +119,11 @@ struct kw_bind {
  * @inv_stag: STag that a Send with Invalidate names
  * @imm: KIWARP_OP_*_IMM: the immediate
  * @compare_add: KIWARP_OP_CMP_SWAP: value to compare with; KIWARP_OP_FETCH_ADD:
- *	to add
- * @swap: KIWARP_OP_CMP_SWAP: value to store
+ *	to add; and those with masks
+ * @swap: KIWARP_OP_CMP_SWAP: value to store; and that with masks
+ * @compare_add_mask: KIWARP_OP_MASKED_CMP_SWAP: bits that are compared;
+ *	KIWARP_OP_MASKED_FETCH_ADD: the highest bit of each field
+ * @swap_mask: KIWARP_OP_MASKED_CMP_SWAP: bits that are stored
  * @sge: where the bytes are
  * @inl: the bytes themselves
  * @bind: to bind a window: the rest
@@ -141,6 +144,8 @@ struct kw_wqe {
 		struct {
 			u64 compare_add;
 			u64 swap;
+			u64 compare_add_mask;
+			u64 swap_mask;
 		};
 	};
 	union {
@@ -190,7 +195,8 @@ enum kw_stream_state {
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @domain: of the queue pair's owner
  * @mem_srcu: the domain's: it keeps regions alive during a pass
- * @counters: the device's, by enum kw_counter
+ * @counters: the device's, or those that the queue pair is bound to, by enum
+ *	kw_counter
  * @end_work: teardown
  * @rx_work: receives what is more than one pass may
  * @tx: transmit state
@@ -323,6 +329,8 @@ void kw_stream_info(const struct kw_stream *s, struct kw_stream_info *info);
 void kw_stream_init(struct kw_stream *s, const struct kw_stream_ops *ops,
 		    struct kw_domain *domain,
 		    struct kw_counters __percpu *counters);
+void kw_stream_set_counters(struct kw_stream *s,
+			    struct kw_counters __percpu *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);

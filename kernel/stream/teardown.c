@@ -21,7 +21,6 @@
 #include <net/tcp.h>
 
 #include "stream/tx_pool.h"
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
@@ -149,7 +148,7 @@ static void kw_stream_reset(struct kw_stream *s)
 		return;
 	if (sk->sk_err && !s->status)
 		s->status = -sk->sk_err;
-	kw_counter_add(s->counters, KW_CNT_CONN_RESET, 1);
+	kw_stream_count(s, KW_CNT_CONN_RESET);
 	kw_stream_fail(s, closing ? KW_FAIL_CLOSED : KW_FAIL_FATAL, false);
 	s->ops->notify(s);
 }

@@ -15,7 +15,6 @@
 #include <net/tcp.h>
 
 #include "stream/tx_pool.h"
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/tx.h"
 #include "stream/zcopy.h"
@@ -76,7 +75,7 @@ static enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
 				       kw_tx_send(s, flags);
 
 		if (n > 0) {
-			kw_counter_add(s->counters, KW_CNT_TX_OCTETS, n);
+			kw_pass_count(s, KW_CNT_TX_OCTETS, n);
 			tx->out += n;
 			tx->out_len -= n;
 			continue;
@@ -133,7 +132,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	*full = ch.full;
 	kw_tx_charge(tx, DIV_ROUND_UP(ch.cut.off - tx->stream_off, KW_TX_BUDGET_BYTES));
 	if (ch.fpdus)
-		kw_counter_add(s->counters, KW_CNT_TX_FPDUS, ch.fpdus);
+		kw_pass_count(s, KW_CNT_TX_FPDUS, ch.fpdus);
 	trace_kw_fpdu_sent(s, ch.fpdus, ch.cut.off - tx->stream_off);
 
 	tx->out = start;
@@ -217,12 +216,12 @@ static bool kw_tx_loop(struct kw_stream *s)
 			kw_tx_pool_put(&tx->frag);
 		srcu_read_unlock(s->mem_srcu, idx);
 		if (res == KW_TX_NOMEM) {
-			kw_counter_add(s->counters, KW_CNT_TX_NO_MEMORY, 1);
+			kw_stream_count(s, KW_CNT_TX_NO_MEMORY);
 			kw_stream_queue(s, &tx->work, 1);
 			return true;
 		}
 		if (res == KW_TX_BLOCKED)
-			kw_counter_add(s->counters, KW_CNT_TX_BLOCKED, 1);
+			kw_stream_count(s, KW_CNT_TX_BLOCKED);
 		if (res == KW_TX_IDLE)
 			kw_stream_drained(s);
 		if (res != KW_TX_SPENT &&

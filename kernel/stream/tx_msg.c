@@ -7,7 +7,6 @@
 #include <rdma/ib_verbs.h>
 
 #include "stream/atomic.h"
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/sg.h"
 #include "stream/tx.h"
@@ -169,22 +168,35 @@ static void kw_msg_read(struct kw_stream *s)
 	kw_msg_read_req(s, KW_MSG_READ, &req);
 }
 
-/* What RFC 7306 has for operations without masks. */
+/* RFC 7306 section 5.2.1: what is in the place of masks, and of other values. */
 static void kw_msg_atomic(struct kw_stream *s)
 {
 	const struct kw_wqe *w = &s->tx.wqe;
-	bool swap = w->opcode == KIWARP_OP_CMP_SWAP;
-	const struct kw_atomic_req req = {
-		.op = swap ? KW_ATOMIC_CMP_SWAP : KW_ATOMIC_FETCH_ADD,
+	struct kw_atomic_req req = {
+		.op = KW_ATOMIC_FETCH_ADD,
 		.req_id = w->index,
 		.stag = w->rkey,
 		.to = w->raddr,
-		.add_swap = swap ? w->swap : w->compare_add,
-		.add_swap_mask = swap ? ~0ULL : 0,
-		.compare = swap ? w->compare_add : 0,
+		.add_swap = w->compare_add,
 		.compare_mask = ~0ULL,
 	};
 
+	switch (w->opcode) {
+	case KIWARP_OP_MASKED_FETCH_ADD:
+		req.add_swap_mask = w->compare_add_mask;
+		break;
+	case KIWARP_OP_CMP_SWAP:
+	case KIWARP_OP_MASKED_CMP_SWAP:
+		req.op = KW_ATOMIC_CMP_SWAP;
+		req.add_swap = w->swap;
+		req.add_swap_mask = ~0ULL;
+		req.compare = w->compare_add;
+		if (w->opcode == KIWARP_OP_CMP_SWAP)
+			break;
+		req.add_swap_mask = w->swap_mask;
+		req.compare_mask = w->compare_add_mask;
+		break;
+	}
 	kw_msg_body(s, KW_MSG_READ, KW_RDMAP_ATOMIC_REQ, KW_QN_READ_REQ,
 		    s->tx.read_msn, kw_atomic_req_build(s->tx.body, &req));
 }
@@ -237,7 +249,9 @@ static bool kw_wqe_is_read(const struct kw_wqe *w)
 static bool kw_wqe_is_atomic(const struct kw_wqe *w)
 {
 	return w->opcode == KIWARP_OP_FETCH_ADD ||
-	       w->opcode == KIWARP_OP_CMP_SWAP;
+	       w->opcode == KIWARP_OP_CMP_SWAP ||
+	       w->opcode == KIWARP_OP_MASKED_FETCH_ADD ||
+	       w->opcode == KIWARP_OP_MASKED_CMP_SWAP;
 }
 
 /* Does it ask the peer for something? */
@@ -248,7 +262,9 @@ static bool kw_wqe_asks(const struct kw_wqe *w)
 
 static bool kw_wqe_may_start(const struct kw_stream *s, const struct kw_wqe *w)
 {
-	if ((w->flags & KIWARP_SQE_FENCE) && s->orq_len)
+	if (!s->orq_len)
+		return true;
+	if (w->flags & KIWARP_SQE_FENCE)
 		return false;
 	/* If none are allowed at all, kw_wqe_check() fails it. */
 	return !kw_wqe_asks(w) || !s->p.ord || s->orq_len < s->p.ord;
@@ -283,13 +299,6 @@ static u16 kw_wqe_check(struct kw_stream *s, const struct kw_wqe *w)
 	return IB_WC_SUCCESS;
 }
 
-static bool kw_wqe_is_local(const struct kw_wqe *w)
-{
-	return w->opcode == KIWARP_OP_LOCAL_INV ||
-	       w->opcode == KIWARP_OP_REG_MR ||
-	       w->opcode == KIWARP_OP_BIND_MW;
-}
-
 /* Start the held WQE. Returns false if it failed the stream. */
 static bool kw_wqe_start(struct kw_stream *s)
 {
@@ -301,16 +310,28 @@ static bool kw_wqe_start(struct kw_stream *s)
 		return false;
 	}
 	s->tx.held = false;
-	if (kw_wqe_is_local(w))
-		s->tx.msg = KW_MSG_LOCAL;
-	else if (kw_wqe_is_read(w))
+	switch (w->opcode) {
+	case KIWARP_OP_READ:
+	case KIWARP_OP_READ_INV:
 		kw_msg_read(s);
-	else if (kw_wqe_is_atomic(w))
+		break;
+	case KIWARP_OP_FETCH_ADD:
+	case KIWARP_OP_CMP_SWAP:
+	case KIWARP_OP_MASKED_FETCH_ADD:
+	case KIWARP_OP_MASKED_CMP_SWAP:
 		kw_msg_atomic(s);
-	else if (w->opcode == KIWARP_OP_SEND_IMM)
+		break;
+	case KIWARP_OP_SEND_IMM:
 		kw_msg_imm(s);
-	else
+		break;
+	case KIWARP_OP_LOCAL_INV:
+	case KIWARP_OP_REG_MR:
+	case KIWARP_OP_BIND_MW:
+		s->tx.msg = KW_MSG_LOCAL;
+		break;
+	default:
 		kw_msg_wqe(s);
+	}
 	return true;
 }
 
@@ -398,11 +419,11 @@ static void kw_msg_framed(struct kw_stream *s)
 	switch (kind) {
 	case KW_MSG_WQE:
 		/* Nothing comes between a Write and its Immediate Data. */
-		if (s->tx.wqe.opcode == KIWARP_OP_WRITE_IMM)
+		if (s->tx.wqe.opcode == KIWARP_OP_WRITE_IMM) {
 			kw_msg_imm(s);
-		else
-			kw_wqe_framed(s);
-		break;
+			break;
+		}
+		fallthrough;
 	case KW_MSG_IMM:
 		kw_wqe_framed(s);
 		break;
@@ -420,7 +441,7 @@ static void kw_msg_framed(struct kw_stream *s)
 		break;
 	case KW_MSG_TERM:
 		s->tx.term_pending = false;
-		kw_counter_add(s->counters, KW_CNT_TERM_SENT, 1);
+		kw_pass_count(s, KW_CNT_TERM_SENT, 1);
 		trace_kw_terminate_sent(s->ibdev, s->qpn, s->reason);
 		break;
 	}

@@ -34,7 +34,6 @@
 #include <linux/wait.h>
 #include <net/tcp.h>
 
-#include "stream/counters.h"
 #include "stream/priv.h"
 #include "stream/sg.h"
 #include "stream/vec.h"
@@ -175,7 +174,7 @@ static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
 	bool good = m->framed && kw_stream_live(s);
 
 	if (m->copied)
-		kw_counter_add(s->counters, KW_CNT_TX_ZCOPY_COPIED, 1);
+		kw_stream_count(s, KW_CNT_TX_ZCOPY_COPIED);
 	s->ops->wqe_zc_done(s, m->index, good);
 	kw_zc_msg_free(m);
 }
@@ -607,8 +606,7 @@ int kw_zc_send(struct kw_stream *s, u32 flags)
 	if (!iov_iter_count(&zc->iter)) {
 		/* An interface may have lost the ability meanwhile: see above. */
 		if (sk->sk_route_caps & NETIF_F_SG)
-			kw_counter_add(s->counters,
-				       KW_CNT_TX_ZCOPY_OCTETS, zc->bytes);
+			kw_pass_count(s, KW_CNT_TX_ZCOPY_OCTETS, zc->bytes);
 		kw_zc_drop_list(zc);
 	}
 	return n;

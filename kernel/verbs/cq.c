@@ -365,6 +365,8 @@ static const u8 kw_wc_opcode[] = {
 	[KIWARP_OP_SEND_IMM] = IB_WC_SEND,
 	[KIWARP_OP_FETCH_ADD] = IB_WC_FETCH_ADD,
 	[KIWARP_OP_CMP_SWAP] = IB_WC_COMP_SWAP,
+	[KIWARP_OP_MASKED_FETCH_ADD] = IB_WC_MASKED_FETCH_ADD,
+	[KIWARP_OP_MASKED_CMP_SWAP] = IB_WC_MASKED_COMP_SWAP,
 };
 
 /* The kernel consumer's view, without the lock. */
@@ -629,7 +631,9 @@ bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info)
  * @udata: unused
  *
  * The RDMA core made sure that no queue pair uses it, and destroy_qp that none
- * posts or notifies any more.
+ * posts or notifies any more. But ib_poll_handler() tells irq_poll that it is
+ * done before it arms the queue, and ib_free_cq() waits for the former only: a
+ * softirq may still be in kw_req_notify_cq().
  *
  * Context: process.
  * Return: 0.
@@ -643,6 +647,8 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	cancel_work_sync(&cq->notify_work);
 	cancel_delayed_work_sync(&cq->held_work);
 	cancel_delayed_work_sync(&cq->batch_work);
+	if (!cq->user)
+		synchronize_rcu();
 	/* The RDMA core still lists the queue: see kw_cq_get_info(). */
 	spin_lock_irq(&cq->lock);
 	cq->ring.mem = NULL;

@@ -76,6 +76,7 @@ static int kw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_fast_reg_page_list_len = KW_MAX_FAST_REG_PAGES;
 	attr->max_pkeys = 1;
 	attr->atomic_cap = kw_atomic_cap(to_kw_dev(ibdev));
+	attr->masked_atomic_cap = attr->atomic_cap;
 	/* The clock of struct kiwarp_cq_stamp, in kHz. */
 	attr->hca_core_clock = USEC_PER_SEC;
 	attr->timestamp_mask = U64_MAX;
@@ -191,6 +192,8 @@ static void kw_dealloc_driver(struct ib_device *ibdev)
 	xa_destroy(&dev->mems);
 	xa_destroy(&dev->qps);
 	kw_domain_exit(&dev->domain);
+	WARN_ON(!xa_empty(&dev->counter_sets));
+	xa_destroy(&dev->counter_sets);
 	free_percpu(dev->counters);
 }
 
@@ -205,6 +208,9 @@ static const struct ib_device_ops kw_device_ops = {
 	.alloc_mw = kw_alloc_mw,
 	.alloc_pd = kw_alloc_pd,
 	.alloc_ucontext = kw_alloc_ucontext,
+	.counter_alloc_stats = kw_counter_alloc_stats,
+	.counter_dealloc = kw_counter_dealloc,
+	.counter_update_stats = kw_counter_update_stats,
 	.create_cq = kw_create_cq,
 	.create_qp = kw_create_qp,
 	.create_srq = kw_create_srq,
@@ -254,6 +260,7 @@ static const struct ib_device_ops kw_device_ops = {
 	.reg_user_mr_dmabuf = kw_reg_user_mr_dmabuf_op,
 	.req_notify_cq = kw_req_notify_cq,
 	.rereg_user_mr = kw_rereg_user_mr,
+	KW_OPS_COUNTER_BIND
 	KW_OPS_PORT_EVENT
 	KW_OPS_RESIZE_CQ
 
@@ -319,6 +326,7 @@ int kw_device_create(const char *name, struct net_device *netdev)
 				 XA_FLAGS_ACCOUNT);
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
 	kw_settings_init(&dev->settings);
+	kw_counter_sets_init(&dev->counter_sets);
 	dev->counters = alloc_percpu(struct kw_counters);
 	kw_lingers_init(&dev->lingers, dev->counters);
 	ret = dev->counters ? kw_domain_init(&dev->domain, false) : -ENOMEM;

@@ -529,7 +529,8 @@ static int kw_set_page(struct ib_mr *ibmr, u64 addr)
  * @nents: entries of @sg
  * @offset: of the first byte in @sg, or NULL
  *
- * The present registration is unchanged until kw_mr_register().
+ * The present registration is unchanged until kw_mr_register(). If nothing can
+ * be mapped there is nothing to register, also not what was mapped before.
  *
  * Context: any.
  * Return: how many entries were taken; or -EINVAL for another kind of region,
@@ -540,12 +541,12 @@ int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 {
 	struct kw_mr *mr = to_kw_mr(ibmr);
 
-	if (!mr->max_pages || !is_power_of_2(ibmr->page_size) ||
-	    !(ibmr->page_size & KW_PAGE_SIZES))
-		return -EINVAL;
 	mr->next_pages = 0;
 	mr->next_nr_ext = 0;
 	mr->next_end = NULL;
+	if (!mr->max_pages || !is_power_of_2(ibmr->page_size) ||
+	    !(ibmr->page_size & KW_PAGE_SIZES))
+		return -EINVAL;
 	return ib_sg_to_pages(ibmr, sg, nents, offset, kw_set_page);
 }
 
@@ -555,6 +556,9 @@ int kw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
  * @pd: protection domain of the queue pair that the request was posted to
  * @key: the STag from now on: the region's index and any key
  * @access: IB_ACCESS_*
+ *
+ * It is of what kw_map_mr_sg() has described last, which may have been
+ * registered and withdrawn before.
  *
  * Context: any.
  * Return: 0; -EINVAL if the region is of another kind or still valid, nothing
@@ -567,7 +571,7 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 	struct kw_mr *mr = to_kw_mr(ibmr);
 	struct kw_mem *mem = &mr->mem;
 
-	if (!mr->max_pages || READ_ONCE(mem->valid) || !mr->next_nr_ext ||
+	if (!mr->max_pages || READ_ONCE(mem->valid) || !mr->next_pages ||
 	    kw_stag_index(key) != kw_stag_index(mem->stag))
 		return -EINVAL;
 	if (mem->pd != &pd->ib)
@@ -577,9 +581,11 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
 
 	/* It may have been withdrawn just now: wait for copies under way. */
 	kw_mem_quiesce(mem);
-	swap(mem->ext, mr->next_ext);
-	mem->nr_ext = mr->next_nr_ext;
-	mr->next_nr_ext = 0;
+	if (mr->next_nr_ext) {
+		swap(mem->ext, mr->next_ext);
+		mem->nr_ext = mr->next_nr_ext;
+		mr->next_nr_ext = 0;
+	}
 	mem->base = access & IB_ZERO_BASED ? 0 : ibmr->iova;
 	mem->len = ibmr->length;
 	mem->access = access;
@@ -619,7 +625,7 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
 		 xa_load(&dev->mems, kw_stag_index(stag)) != mem);
 	if (!valid || READ_ONCE(mem->stag) != stag)
 		mem = NULL;
-	else if (mem->pd != pd)
+	else if (kw_mem_domain(mem) != pd)
 		mem = &others;
 	rcu_read_unlock();
 	return mem;
@@ -652,11 +658,11 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
 
 	if (!mem)
 		ret = -ENOENT;
-	else if (mem->pd != pd)
+	else if (kw_mem_domain(mem) != pd)
 		ret = -EACCES;
 	else if (!mem->fast)
 		ret = -EOPNOTSUPP;
-	else if (mem->window)
+	else if (mem->window_pd)
 		ret = kw_mw_invalidate(mem, stream, stag, remote);
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		ret = -EPERM;

@@ -16,6 +16,8 @@
 #include "verbs/ops.h"
 
 #define KW_MW_ACCESS	(KW_REMOTE_ACCESS | IB_ZERO_BASED)
+/* Says nothing about peers; programs set it where they register memory, too. */
+#define KW_MW_IGNORED	IB_ACCESS_LOCAL_WRITE
 
 /* What lets a peer change bytes: the consumer has to be able to itself. */
 #define KW_MW_CHANGES	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
@@ -44,9 +46,8 @@ int kw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	win = kzalloc(sizeof(*win), GFP_KERNEL_ACCOUNT);
 	if (!win)
 		goto err;
-	win->mem.pd = ibmw->pd;
+	win->mem.window_pd = ibmw->pd;
 	win->mem.fast = true;
-	win->mem.window = true;
 	win->type2 = ibmw->type == IB_MW_TYPE_2;
 	INIT_LIST_HEAD(&win->bound);
 	to_kw_mw(ibmw)->window = win;
@@ -108,7 +109,7 @@ static struct kw_window *kw_window_find(struct kw_device *dev,
 
 	rcu_read_lock();
 	mem = xa_load(&dev->mems, kw_stag_index(stag));
-	if (mem && (!mem->window || mem->pd != &pd->ib))
+	if (mem && mem->window_pd != &pd->ib)
 		mem = NULL;
 	rcu_read_unlock();
 	return mem ? to_kw_window(mem) : NULL;
@@ -131,13 +132,13 @@ static int kw_bind_check_region(const struct kw_mem *mem, const void *pd,
 static int kw_bind_check(const struct kw_window *win, const struct kw_mem *mem,
 			 const struct kw_wqe *w)
 {
-	if (w->bind.access & ~KW_MW_ACCESS)
+	if (w->bind.access & ~(KW_MW_ACCESS | KW_MW_IGNORED))
 		return -EOPNOTSUPP;
 	if (win->type2 && win->mem.valid)
 		return -EBUSY;
 	if (!w->bind.len)
 		return win->type2 ? -EINVAL : 0;
-	return kw_bind_check_region(mem, win->mem.pd, w);
+	return kw_bind_check_region(mem, win->mem.window_pd, w);
 }
 
 /* Make the window what the request says. kw_pd.window_lock is held. */
@@ -153,7 +154,7 @@ static void kw_window_bind(struct kw_window *win, struct kw_mem *region,
 	WRITE_ONCE(mem->stag, w->rkey);
 	if (!w->bind.len)
 		return;
-	mem->access = w->bind.access;
+	mem->access = w->bind.access & KW_MW_ACCESS;
 	mem->base = w->bind.access & IB_ZERO_BASED ? 0 : w->raddr;
 	mem->len = w->bind.len;
 	mem->ext = region->ext;
@@ -233,7 +234,7 @@ int kw_mw_invalidate(struct kw_mem *mem, const void *stream, u32 stag,
 		     bool remote)
 {
 	struct kw_window *win = to_kw_window(mem);
-	struct kw_pd *pd = container_of(mem->pd, struct kw_pd, ib);
+	struct kw_pd *pd = container_of(mem->window_pd, struct kw_pd, ib);
 	int ret = 0;
 
 	spin_lock_bh(&pd->window_lock);

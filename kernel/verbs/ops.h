@@ -77,6 +77,10 @@ void kw_dmabuf_unmap(struct kw_mr *mr);
 struct rdma_hw_stats *kw_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 		    u32 port, int index);
+void kw_counter_sets_init(struct xarray *sets);
+struct rdma_hw_stats *kw_counter_alloc_stats(struct rdma_counter *counter);
+int kw_counter_update_stats(struct rdma_counter *counter);
+int kw_counter_dealloc(struct rdma_counter *counter);
 
 /* resource.c */
 int kw_fill_res_qp(struct sk_buff *msg, struct ib_qp *ibqp);

@@ -251,6 +251,9 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	payload = max_t(u32, cap->max_send_sge * sizeof(struct kiwarp_sge),
 			ALIGN(cap->max_inline_data, sizeof(struct kiwarp_sge)));
 	sq_stride = sizeof(struct kiwarp_sqe) + payload;
+	/* Kernel consumers can post atomic operations with masks. */
+	if (!uctx)
+		sq_stride = max_t(u32, sq_stride, KW_MASKED_SQE_BYTES);
 	rq_stride = kw_rqe_stride(cap->max_recv_sge);
 	rq_off = ALIGN(kw_ring_size(sq_entries, sq_stride), KIWARP_RING_ALIGN);
 
@@ -472,9 +475,11 @@ static int kw_qp_to_reset(struct kw_qp *qp)
 		ret = -EBUSY;
 	} else {
 		qp->sq_next = READ_ONCE(kw_ctrl(&qp->sq)->producer);
-		qp->sq_done = qp->sq_next;
+		/* As where entries complete: pairs with the posters' acquire. */
+		smp_store_release(&qp->sq_done, qp->sq_next);
 		qp->rq_next = READ_ONCE(kw_ctrl(&qp->rq)->producer);
-		qp->rq_done = qp->rq_next;
+		/* Likewise. */
+		smp_store_release(&qp->rq_done, qp->rq_next);
 		qp->srq_open = false;
 		WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
 		WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
@@ -697,6 +702,7 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	wait_for_completion(&freed);
 	kw_cq_forget(qp->scq, ibqp);
 	kw_cq_forget(qp->rcq, ibqp);
+	kw_counter_use_end(qp->counter_use);
 	kw_qpn_release(qp->dev, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	put_pid(qp->owner);

@@ -43,7 +43,8 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
-	qp->sq_done++;
+	/* A kernel consumer may write to the slot again: it was read before. */
+	smp_store_release(&qp->sq_done, qp->sq_done + 1);
 	if (!(t->flags & KIWARP_SQE_SIGNALED) && status == IB_WC_SUCCESS)
 		return;
 	kw_cq_post(qp->scq, &qp->ib, &cqe);
@@ -80,7 +81,8 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
-	qp->rq_done++;
+	/* As in kw_qp_complete_sq(). */
+	smp_store_release(&qp->rq_done, qp->rq_done + 1);
 	qp->srq_open = false;
 	kw_cq_post(qp->rcq, &qp->ib, &cqe);
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
@@ -226,9 +228,10 @@ static bool kw_flush_batch(struct kw_qp *qp, struct kw_flush *f)
 	flush = qp->state == KIWARP_QPS_ERROR && qp->idle;
 	if (flush) {
 		/*
-		 * Pairs with the fence in post_recv: either the poster sees the
-		 * state that was set before this, or this sees its entries. A
-		 * concurrent flush may have completed some of them.
+		 * Pairs with the fences of posters: kw_post_recv(), kw_qp_kick(),
+		 * kw_qp_doorbell(), and the provider's. Either the poster sees
+		 * the state that was set before this, or this sees its entries.
+		 * A concurrent flush may have completed some of them.
 		 */
 		smp_mb();
 		f->sq = min(f->sq, kw_ring_rest(&qp->sq, qp->sq_next));

@@ -5,7 +5,11 @@
 #include "trace.h"
 #include "verbs/qp.h"
 
-/* Start transmission, if there is a stream that reads the queues. */
+/*
+ * Start transmission, if there is a stream that reads the queues. What was
+ * posted is visible before the state is read again: kw_stream_kick() is an
+ * atomic operation, which orders as smp_mb() does.
+ */
 static void kw_qp_kick(struct kw_qp *qp)
 {
 	int idx = srcu_read_lock(qp->stream.mem_srcu);
@@ -14,6 +18,8 @@ static void kw_qp_kick(struct kw_qp *qp)
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
 		kw_stream_kick(&qp->stream,
 			       qp->user ? KW_KICK_SLEEP : KW_KICK_ATOMIC);
+	else
+		smp_mb();	/* Pairs with that in kw_flush_batch(). */
 	srcu_read_unlock(qp->stream.mem_srcu, idx);
 }
 
@@ -46,7 +52,10 @@ int kw_qp_doorbell(struct kw_qp *qp)
 		return 0;
 	default:
 		kw_qp_kick(qp);
-		/* It may have gone to ERROR since, and been flushed before. */
+		/*
+		 * It may have gone to ERROR since, and been flushed before. Pairs
+		 * with the barrier in kw_flush_batch().
+		 */
 		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
 			kw_qp_flush_posted(qp);
 		return 0;
@@ -78,6 +87,10 @@ static int kw_send_opcode(const struct ib_send_wr *wr)
 		return KIWARP_OP_FETCH_ADD;
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 		return KIWARP_OP_CMP_SWAP;
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		return KIWARP_OP_MASKED_FETCH_ADD;
+	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
+		return KIWARP_OP_MASKED_CMP_SWAP;
 	default:
 		return -EINVAL;
 	}
@@ -125,7 +138,8 @@ static bool kw_read_fits(const struct ib_send_wr *wr)
 
 static bool kw_is_atomic(int op)
 {
-	return op == KIWARP_OP_FETCH_ADD || op == KIWARP_OP_CMP_SWAP;
+	return op == KIWARP_OP_FETCH_ADD || op == KIWARP_OP_CMP_SWAP ||
+	       kw_op_is_masked(op);
 }
 
 static u64 kw_send_len(const struct ib_send_wr *wr)
@@ -159,6 +173,8 @@ static bool kw_send_supported(struct kw_qp *qp, int op,
 		return READ_ONCE(set->immediate) && !kw_send_len(wr);
 	case KIWARP_OP_FETCH_ADD:
 	case KIWARP_OP_CMP_SWAP:
+	case KIWARP_OP_MASKED_FETCH_ADD:
+	case KIWARP_OP_MASKED_CMP_SWAP:
 		return READ_ONCE(set->atomics);
 	default:
 		return true;
@@ -207,6 +223,8 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 		break;
 	case KIWARP_OP_FETCH_ADD:
 	case KIWARP_OP_CMP_SWAP:
+	case KIWARP_OP_MASKED_FETCH_ADD:
+	case KIWARP_OP_MASKED_CMP_SWAP:
 		sqe->remote_addr = atomic_wr(wr)->remote_addr;
 		sqe->rkey = atomic_wr(wr)->rkey;
 		sqe->atomic.compare_add = atomic_wr(wr)->compare_add;
@@ -224,6 +242,11 @@ static int kw_fill_sqe(struct kw_qp *qp, struct kiwarp_sqe *sqe,
 	}
 	sqe->num_sge = kw_fill_sges((struct kiwarp_sge *)(sqe + 1),
 				    wr->sg_list, wr->num_sge);
+	if (kw_op_is_masked(op))
+		*kw_sqe_masks(sqe) = (struct kw_atomic_masks){
+			.compare_add = atomic_wr(wr)->compare_add_mask,
+			.swap = atomic_wr(wr)->swap_mask,
+		};
 	return 0;
 }
 
@@ -235,7 +258,8 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
 
 	spin_lock_irqsave(&qp->sq_post_lock, flags);
 	for (; wr; wr = wr->next) {
-		if (qp->sq_post - READ_ONCE(qp->sq_done) >=
+		/* Pairs with the release in kw_qp_complete_sq(). */
+		if (qp->sq_post - smp_load_acquire(&qp->sq_done) >=
 		    kw_ring_entries(&qp->sq))
 			ret = -ENOMEM;
 		else
@@ -311,10 +335,15 @@ int kw_fill_recvs(const struct kw_ring *ring, u32 *post, const u32 *done,
 
 	for (; wr; wr = wr->next) {
 		struct kiwarp_rqe *rqe = kw_ring_at(ring, *post);
+		/*
+		 * Pairs with the release in kw_qp_complete_rq(); a shared
+		 * queue's index is under its lock.
+		 */
+		u32 used = *post - smp_load_acquire(done);
 
 		if (wr->num_sge > max_sge)
 			ret = -EINVAL;
-		else if (*post - READ_ONCE(*done) >= kw_ring_entries(ring))
+		else if (used >= kw_ring_entries(ring))
 			ret = -ENOMEM;
 		if (ret) {
 			*bad = wr;

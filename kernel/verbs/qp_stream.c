@@ -16,26 +16,6 @@ static struct kw_qp *kw_stream_qp(struct kw_stream *s)
 	return container_of(s, struct kw_qp, stream);
 }
 
-/*
- * Copy out of shared memory so that the compiler cannot read twice. Inline:
- * constant lengths become a few moves.
- */
-static __always_inline void kw_read_shared(void *dst, const void *src, size_t len)
-{
-	memcpy(dst, src, len);
-	barrier();
-}
-
-/* One SGE is the common case: inline it is cheaper than a call of memcpy(). */
-static void kw_read_sges(struct kiwarp_sge *dst, const void *shared, u32 n)
-{
-	const struct kiwarp_sge *src = shared;
-	u32 i;
-
-	for (i = 0; i < n; i++)
-		kw_read_shared(&dst[i], &src[i], sizeof(dst[i]));
-}
-
 static u16 kw_wqe_sum(struct kw_wqe *w)
 {
 	u64 len = 0;
@@ -68,21 +48,31 @@ static u16 kw_wqe_read_sges(struct kw_qp *qp, const struct kiwarp_sqe *shared,
 	return kw_wqe_sum(w);
 }
 
+/* Operations that any consumer may post, with any payload. */
+static bool kw_op_is_plain(u8 opcode)
+{
+	return opcode == KIWARP_OP_SEND || opcode == KIWARP_OP_SEND_INV ||
+	       opcode == KIWARP_OP_WRITE;
+}
+
+/* Is the operation one that this consumer may post, with such a payload? */
 static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
 {
 	const struct kw_stream_settings *set = &qp->stream.p.set;
 
 	switch (w->opcode) {
-	case KIWARP_OP_SEND:
-	case KIWARP_OP_SEND_INV:
-	case KIWARP_OP_WRITE:
-		return IB_WC_SUCCESS;
 	case KIWARP_OP_WRITE_IMM:
 		return set->immediate ? IB_WC_SUCCESS : IB_WC_LOC_QP_OP_ERR;
 	case KIWARP_OP_SEND_IMM:
 		/* RFC 7306 has no message with payload and an immediate. */
 		return set->immediate && !w->len ? IB_WC_SUCCESS :
 						   IB_WC_LOC_QP_OP_ERR;
+	case KIWARP_OP_MASKED_FETCH_ADD:
+	case KIWARP_OP_MASKED_CMP_SWAP:
+		/* The entries of user space have no room for masks. */
+		if (qp->user)
+			return IB_WC_LOC_QP_OP_ERR;
+		fallthrough;
 	case KIWARP_OP_FETCH_ADD:
 	case KIWARP_OP_CMP_SWAP:
 		if (!set->atomics || w->num_sge != 1)
@@ -111,6 +101,16 @@ static u16 kw_wqe_check_op(struct kw_qp *qp, const struct kw_wqe *w)
 	}
 }
 
+/* It has one SGE: kw_wqe_check_op(). */
+static void kw_wqe_read_masks(const struct kiwarp_sqe *shared, struct kw_wqe *w)
+{
+	struct kw_atomic_masks masks;
+
+	kw_read_shared(&masks, kw_sqe_masks(shared), sizeof(masks));
+	w->compare_add_mask = masks.compare_add;
+	w->swap_mask = masks.swap;
+}
+
 static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 {
 	const struct kiwarp_sqe *shared = kw_ring_at(&qp->sq, qp->sq_next);
@@ -124,15 +124,19 @@ static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 	w->raddr = sqe.remote_addr;
 	w->rkey = sqe.rkey;
 	w->inv_stag = sqe.inv_stag;
-	w->compare_add = sqe.atomic.compare_add;
-	w->swap = sqe.atomic.swap;
 	w->num_sge = 0;
 	w->len = 0;
 	if (qp->sq_sig_all)
 		w->flags |= KIWARP_SQE_SIGNALED;
 	w->status = kw_wqe_read_sges(qp, shared, &sqe, w);
+	if (kw_op_is_plain(w->opcode))
+		return;
+	w->compare_add = sqe.atomic.compare_add;
+	w->swap = sqe.atomic.swap;
 	if (w->status == IB_WC_SUCCESS)
 		w->status = kw_wqe_check_op(qp, w);
+	if (w->status == IB_WC_SUCCESS && kw_op_is_masked(w->opcode))
+		kw_wqe_read_masks(shared, w);
 	if (w->opcode == KIWARP_OP_BIND_MW)
 		w->bind = (struct kw_bind){
 			.len = sqe.bind.length,
@@ -244,36 +248,6 @@ static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 				     w->rkey, w->inv_stag);
 	}
 	return ret ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
-}
-
-/**
- * kw_recv_read() - read a receive queue entry, once
- * @ring: its ring, which user space can write to
- * @index: its index
- * @max_sge: SGEs that it may have, and that there is room for in @r
- * @r: result; @sge is set
- *
- * Context: any.
- * Return: 0, or -EINVAL if it has more SGEs.
- */
-int kw_recv_read(const struct kw_ring *ring, u32 index, u32 max_sge,
-		 struct kw_recv *r)
-{
-	const struct kiwarp_rqe *shared = kw_ring_at(ring, index);
-	struct kiwarp_rqe rqe;
-	u32 i;
-
-	kw_read_shared(&rqe, shared, sizeof(rqe));
-	r->wr_id = rqe.wr_id;
-	r->index = index;
-	r->len = 0;
-	r->num_sge = rqe.num_sge;
-	if (r->num_sge > max_sge)
-		return -EINVAL;
-	kw_read_sges(r->sge, shared + 1, r->num_sge);
-	for (i = 0; i < r->num_sge; i++)
-		r->len += r->sge[i].length;
-	return 0;
 }
 
 static int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)

@@ -124,7 +124,32 @@ struct kw_device {
 	unsigned long gone;		/* bit 0: gone_work is queued */
 	struct work_struct gone_work;	/* main.c: the netdevice goes away */
 	struct kw_counters __percpu *counters;
+	struct xarray counter_sets;	/* rdma_counter.id -> struct kw_counter_set */
 	struct kw_lingers lingers;
+};
+
+/**
+ * struct kw_counter_set - what the queue pairs bound to a struct rdma_counter count
+ * @ref: one for that, one for each struct kw_counter_use
+ * @dev: the device
+ * @counters: of their streams, in place of the device's
+ * @read: what the RDMA core has added to the port's when the counter went
+ */
+struct kw_counter_set {
+	struct kref ref;
+	struct kw_device *dev;
+	struct kw_counters __percpu *counters;
+	u64 read[KW_NR_COUNTERS];
+};
+
+/**
+ * struct kw_counter_use - a queue pair's use of a set, bound or bound last
+ * @rcu: frees it after the passes that may still count to @set
+ * @set: referenced
+ */
+struct kw_counter_use {
+	struct rcu_head rcu;
+	struct kw_counter_set *set;
 };
 
 /**
@@ -182,8 +207,9 @@ struct kw_pd {
  * @dmabuf_locked: its pages, and the user whose locked memory they count to
  * @replaced: re-registered: another object has its place and STag
  * @max_pages: for fast registration: room in @mem.ext and @next_ext; else 0
- * @next_pages: mapped by the last kw_map_mr_sg()
- * @next_nr_ext: entries of @next_ext; 0 once they are registered
+ * @next_pages: mapped by the last kw_map_mr_sg(); 0: it failed
+ * @next_nr_ext: entries of @next_ext; 0 once they are registered: then
+ *	kw_mr_register() makes the extents of @mem valid again
  * @next_ext: the extents that the next kw_mr_register() makes valid
  * @next_end: kernel address after the last page mapped
  * @rcu: frees it: lookups in other protection domains may read it
@@ -260,6 +286,18 @@ struct kw_ring {
 	u32 stride;
 	u32 mask;
 	u32 entries;
+};
+
+/**
+ * struct kw_atomic_masks - masks of a kernel consumer's atomic operation
+ * @compare_add: as struct ib_atomic_wr has it
+ * @swap: likewise
+ *
+ * It follows the operation's SGE on the ring.
+ */
+struct kw_atomic_masks {
+	u64 compare_add;
+	u64 swap;
 };
 
 static inline void *kw_ring_at(const struct kw_ring *r, u32 index)
@@ -544,6 +582,8 @@ struct kw_ep;
  * @flush_work: completes what a flush has left; holds a reference
  * @cm: called when the connection is over
  * @linger: for the socket of @stream when that has been aborted
+ * @counter_use: what @stream has counted to last, other than the device's
+ *	counters; @lock
  * @windows: of type 2, bound to @stream
  * @stream: the connection in FPDU mode
  */
@@ -565,6 +605,7 @@ struct kw_qp {
 	bool idle;
 	struct kw_ep *waiter;
 	struct kw_linger *linger;
+	struct kw_counter_use *counter_use;
 	u32 access;
 
 	struct kw_cq *scq;
@@ -643,6 +684,9 @@ static inline void kw_count(struct kw_device *dev, enum kw_counter c)
 {
 	kw_counter_add(dev->counters, c, 1);
 }
+
+/* counters.c */
+void kw_counter_use_end(struct kw_counter_use *use);
 
 /* settings.c: called by cm/ */
 void kw_settings_get(struct kw_device *dev, struct kw_settings *s);

@@ -2,27 +2,53 @@
 /*
  * CRC32C of an FPDU, alone or while it is copied.
  *
- * SSE4.2's crc32 works on general registers, so it needs no FPU section, which
- * costs more than the sum of an FPDU of Ethernet's size. It takes three cycles
- * and can begin every cycle: three neighbouring blocks are summed side by side.
- * Their sums are joined with the rule that crc(a . b) = crc(a . 0...) ^ crc(b),
- * the latter begun with 0, and that appending zeros to a is linear in crc(a).
+ * SSE4.2's crc32 and arm64's crc32c work on general registers, so they need no
+ * FPU section, which costs more than the sum of an FPDU of Ethernet's size. One
+ * takes up to three cycles and can begin every cycle: three neighbouring blocks
+ * are summed side by side. Their sums are joined with the rule that
+ * crc(a . b) = crc(a . 0...) ^ crc(b), the latter begun with 0, and that
+ * appending zeros to a is linear in crc(a).
  */
 #include "wire/crc.h"
 
 #ifdef __KERNEL__
 #include <linux/crc32c.h>
-#ifdef CONFIG_X86_64
+#if defined(CONFIG_X86_64)
 #include "wire/cpu.h"
 #define KW_CRC_X86
 #define kw_crc_has_insn()	kw_cpu_has(X86_FEATURE_XMM4_2)
+#elif defined(CONFIG_ARM64)
+#include "wire/cpu.h"
+#define KW_CRC_ARM64
+#define kw_crc_has_insn()	kw_cpu_has(ARM64_HAS_CRC32)
 #endif
 #elif defined(__x86_64__)
 #define KW_CRC_X86
 #define kw_crc_has_insn()	__builtin_cpu_supports("sse4.2")
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#define KW_CRC_ARM64
+#define kw_crc_has_insn()	(getauxval(AT_HWCAP) & HWCAP_CRC32)
 #endif
 
-#ifdef KW_CRC_X86
+/* The instructions for 8, 4, 2 and 1 bytes in %1, of the sum in %0. */
+#if defined(KW_CRC_X86)
+#define KW_CRC_INSN
+#define KW_CRC_INSN8	"crc32q %1, %0"
+#define KW_CRC_INSN4	"crc32l %1, %0"
+#define KW_CRC_INSN2	"crc32w %1, %0"
+#define KW_CRC_INSN1	"crc32b %1, %0"
+#elif defined(KW_CRC_ARM64)
+#define KW_CRC_INSN
+/* Compilers do not use them unasked: their assemblers have to be asked, too. */
+#define KW_CRC_EXT	".arch_extension crc\n\t"
+#define KW_CRC_INSN8	KW_CRC_EXT "crc32cx %w0, %w0, %1"
+#define KW_CRC_INSN4	KW_CRC_EXT "crc32cw %w0, %w0, %w1"
+#define KW_CRC_INSN2	KW_CRC_EXT "crc32ch %w0, %w0, %w1"
+#define KW_CRC_INSN1	KW_CRC_EXT "crc32cb %w0, %w0, %w1"
+#endif
+
+#ifdef KW_CRC_INSN
 
 /* Bytes of a block, multiples of 8: long ones for segments, short for rests. */
 #define KW_CRC_LONG	448
@@ -113,6 +139,64 @@ static __always_inline u32 kw_crc_append_zeros(u64 crc, const u32 table[8][16])
 	return sum;
 }
 
+/*
+ * Single steps. The bytes are hidden from the compiler once they are read: it
+ * might read memory again.
+ */
+static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
+					const bool copy)
+{
+	u64 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__(KW_CRC_INSN8 : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+static __always_inline u32 kw_crc_step4(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
+{
+	u32 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__(KW_CRC_INSN4 : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+static __always_inline u32 kw_crc_step2(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
+{
+	u16 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__(KW_CRC_INSN2 : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+static __always_inline u32 kw_crc_step1(u32 crc, u8 *dst, const u8 *src,
+					const bool copy)
+{
+	u8 bytes;
+
+	memcpy(&bytes, src, sizeof(bytes));
+	__asm__("" : "+r" (bytes));
+	if (copy)
+		memcpy(dst, &bytes, sizeof(bytes));
+	__asm__(KW_CRC_INSN1 : "+r" (crc) : "r" (bytes));
+	return crc;
+}
+
+#ifdef KW_CRC_X86
+
 /* Repeats what follows, up to ".endr", for eight steps: 64 bytes of a block. */
 #define KW_CRC_STEPS	".irp at, 0, 8, 16, 24, 32, 40, 48, 56\n\t"
 
@@ -160,65 +244,32 @@ static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
 	return c ^ kw_crc_append_zeros(b, table);
 }
 
-/*
- * Steps of fewer bytes. They are hidden from the compiler once they are read:
- * it might read memory again.
- */
-static __always_inline u64 kw_crc_step8(u64 crc, u8 *dst, const u8 *src,
-					const bool copy)
-{
-	u64 bytes;
+#else /* !KW_CRC_X86 */
 
-	memcpy(&bytes, src, sizeof(bytes));
-	__asm__("" : "+r" (bytes));
-	if (copy)
-		memcpy(dst, &bytes, sizeof(bytes));
-	__asm__("crc32q %1, %0" : "+r" (crc) : "r" (bytes));
-	return crc;
+/* Three blocks. With 31 registers the compiler has enough for all of it. */
+static __always_inline u64 kw_crc_blocks(u64 a, u8 *dst, const u8 *src,
+					 const u32 len, const u32 table[8][16],
+					 const bool copy)
+{
+	u64 b = 0, c = 0;
+	u32 at;
+
+#pragma GCC unroll 8
+	for (at = 0; at < len; at += 8) {
+		a = kw_crc_step8(a, dst + at, src + at, copy);
+		b = kw_crc_step8(b, dst + len + at, src + len + at, copy);
+		c = kw_crc_step8(c, dst + 2 * len + at, src + 2 * len + at,
+				 copy);
+	}
+	b ^= kw_crc_append_zeros(a, table);
+	return c ^ kw_crc_append_zeros(b, table);
 }
 
-static __always_inline u32 kw_crc_step4(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
-{
-	u32 bytes;
-
-	memcpy(&bytes, src, sizeof(bytes));
-	__asm__("" : "+r" (bytes));
-	if (copy)
-		memcpy(dst, &bytes, sizeof(bytes));
-	__asm__("crc32l %1, %0" : "+r" (crc) : "r" (bytes));
-	return crc;
-}
-
-static __always_inline u32 kw_crc_step2(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
-{
-	u16 bytes;
-
-	memcpy(&bytes, src, sizeof(bytes));
-	__asm__("" : "+r" (bytes));
-	if (copy)
-		memcpy(dst, &bytes, sizeof(bytes));
-	__asm__("crc32w %1, %0" : "+r" (crc) : "r" (bytes));
-	return crc;
-}
-
-static __always_inline u32 kw_crc_step1(u32 crc, u8 *dst, const u8 *src,
-					const bool copy)
-{
-	u8 bytes;
-
-	memcpy(&bytes, src, sizeof(bytes));
-	__asm__("" : "+r" (bytes));
-	if (copy)
-		memcpy(dst, &bytes, sizeof(bytes));
-	__asm__("crc32b %1, %0" : "+r" (crc) : "r" (bytes));
-	return crc;
-}
+#endif /* !KW_CRC_X86 */
 
 /* Compiled for each of the two uses. */
-static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
-				      const bool copy)
+static __always_inline u32 kw_crc_insn(u64 crc, u8 *dst, const u8 *src,
+				       size_t n, const bool copy)
 {
 	u32 sum, i;
 
@@ -257,7 +308,7 @@ static __always_inline u32 kw_crc_x86(u64 crc, u8 *dst, const u8 *src, size_t n,
 	return sum;
 }
 
-#endif /* KW_CRC_X86 */
+#endif /* KW_CRC_INSN */
 
 #ifndef __KERNEL__
 /**
@@ -298,9 +349,9 @@ u32 kw_crc32c_plain(u32 crc, const void *p, size_t n)
  */
 u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
-#ifdef KW_CRC_X86
+#ifdef KW_CRC_INSN
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)p, (const u8 *)p, n, false);
+		return kw_crc_insn(crc, (u8 *)p, (const u8 *)p, n, false);
 #endif
 	return crc32c(crc, p, n);
 }
@@ -319,9 +370,9 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
  */
 u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n)
 {
-#ifdef KW_CRC_X86
+#ifdef KW_CRC_INSN
 	if (kw_crc_has_insn())
-		return kw_crc_x86(crc, (u8 *)dst, (const u8 *)src, n, true);
+		return kw_crc_insn(crc, (u8 *)dst, (const u8 *)src, n, true);
 #endif
 	memcpy(dst, src, n);
 	return crc32c(crc, dst, n);

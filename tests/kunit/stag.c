@@ -218,6 +218,37 @@ static void kt_test_fast_registration(struct kunit *test)
 	kw_dereg_mr(mr, NULL);
 }
 
+/* What was mapped once can be registered often, until another map fails. */
+static void kt_test_same_map(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
+	struct kw_mem *mem = kt_lookup(d, mr->rkey);
+	const struct kw_extent *ext = mem->ext;
+	u32 key = mr->rkey, nr_ext = mem->nr_ext;
+	int i;
+
+	KUNIT_ASSERT_GT(test, nr_ext, 0);
+	for (i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, 0, kw_mem_invalidate(&d->dev, &d->pd, NULL,
+							   key, false));
+		key ^= 0x55;
+		KUNIT_ASSERT_EQ(test, 0,
+				kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
+		KUNIT_EXPECT_PTR_EQ(test, kt_lookup(d, key), mem);
+		KUNIT_EXPECT_PTR_EQ(test, mem->ext, ext);
+		KUNIT_EXPECT_EQ(test, mem->nr_ext, nr_ext);
+		KUNIT_EXPECT_EQ(test, mem->len, 4 * PAGE_SIZE);
+	}
+	KUNIT_EXPECT_EQ(test, 0, kw_mem_invalidate(&d->dev, &d->pd, NULL, key,
+						   false));
+	mr->page_size = 512;
+	KUNIT_EXPECT_EQ(test, -EINVAL, kw_map_mr_sg(mr, d->sg, 4, NULL));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_mr_register(mr, &d->pd, key, KT_RIGHTS));
+	kw_dereg_mr(mr, NULL);
+}
+
 static void kt_test_invalidate(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
@@ -523,6 +554,7 @@ static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_stags_differ),
 	KUNIT_CASE(kt_test_lookup),
 	KUNIT_CASE(kt_test_fast_registration),
+	KUNIT_CASE(kt_test_same_map),
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE(kt_test_waits_for_users),
 	KUNIT_CASE(kt_test_dereg_waits),

@@ -158,7 +158,6 @@ static void kt_test_window_refusals(struct kunit *test)
 		{ .ret = -ERANGE, .len = 1 },
 		{ .ret = -ERANGE, .len = U64_MAX - KT_REGION + 100 },
 		{ .ret = -EINVAL, .len = -(KT_REGION - 100) },
-		{ .ret = -EOPNOTSUPP, .access = IB_ACCESS_LOCAL_WRITE },
 		{ .ret = -EOPNOTSUPP, .access = IB_ACCESS_MW_BIND },
 	};
 	struct kt_device *d = test->priv;
@@ -169,6 +168,7 @@ static void kt_test_window_refusals(struct kunit *test)
 	struct ib_mr *foreign = kt_user_region(test, &d->other_pd, KT_BINDABLE);
 	struct kw_mw *mw = kt_window(test, &d->pd, IB_MW_TYPE_2);
 	struct kw_mw *other = kt_window(test, &d->other_pd, IB_MW_TYPE_2);
+	struct kw_mw *other_type1 = kt_window(test, &d->other_pd, IB_MW_TYPE_1);
 	struct kw_wqe w = kt_bind_wqe(mw, mr);
 	u32 i;
 
@@ -197,6 +197,11 @@ static void kt_test_window_refusals(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
 	w.rkey = closed->rkey;
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
+	/* To take a binding away names no region, but needs the window's domain. */
+	w = kt_bind_wqe(other_type1, mr);
+	w.bind.len = 0;
+	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
+	kw_dealloc_mw(&other_type1->ib);
 	kw_dealloc_mw(&other->ib);
 	other = kt_window(test, &d->pd, IB_MW_TYPE_1);
 	w = kt_bind_wqe(other, mr);

@@ -178,6 +178,8 @@ enum kiwarp_opcode {
 	KIWARP_OP_SEND_IMM = 10,	/* Immediate Data alone: without payload */
 	KIWARP_OP_FETCH_ADD = 11,	/* into one SGE of eight bytes */
 	KIWARP_OP_CMP_SWAP = 12,	/* likewise */
+	KIWARP_OP_MASKED_FETCH_ADD = 13,	/* kernel consumers only */
+	KIWARP_OP_MASKED_CMP_SWAP = 14,	/* likewise */
 };
 
 /* Bits of struct kiwarp_sqe.flags */
@@ -206,7 +208,8 @@ struct kiwarp_bind {
 /*
  * Send queue entry: this header, then num_sge struct kiwarp_sge or, with
  * KIWARP_SQE_INLINE, inline_len bytes of payload. sq_stride has room for
- * the larger of the two that the queue pair was created with.
+ * the larger of the two that the queue pair was created with. The kernel's own
+ * rings have room for masks behind one SGE, too: KIWARP_OP_MASKED_*.
  */
 struct kiwarp_sqe {
 	__aligned_u64 wr_id;
