@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "cq.h"
+#include "domain.h"
 #include "memory.h"
 #include "pabi/functions.h"
 #include "qp.h"
@@ -61,6 +62,9 @@ void setOps(Context* context) {
   ops.set<Op::query_rt_values>(queryRtValues);
   ops.set<Op::alloc_pd>(allocPd);
   ops.set<Op::dealloc_pd>(deallocPd);
+  ops.set<Op::alloc_td>(allocTd);
+  ops.set<Op::dealloc_td>(deallocTd);
+  ops.set<Op::alloc_parent_domain>(allocParentDomain);
   ops.set<Op::reg_mr>(regMr);
   ops.set<Op::reg_dmabuf_mr>(regDmabufMr);
   ops.set<Op::rereg_mr>(reregMr);

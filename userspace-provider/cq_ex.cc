@@ -9,6 +9,7 @@
 
 #include "context.h"
 #include "cq.h"
+#include "domain.h"
 #include "pabi/functions.h"
 #include "translate.h"
 
@@ -100,9 +101,15 @@ void setReaders(ibv_cq_ex* cq, uint64_t wc_flags) {
 int create(CompletionQueue* cq, ibv_context* context, const ibv_cq_init_attr_ex& attr) {
   const bool has_flags = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   const uint32_t flags = has_flags ? attr.flags : 0;
-  if ((attr.comp_mask & ~static_cast<uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS)) != 0 ||
-      (flags & ~kKnownFlags) != 0 || (attr.wc_flags & ~kKnownWcFlags) != 0) {
+  constexpr uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  if ((attr.comp_mask & ~kKnown) != 0 || (flags & ~kKnownFlags) != 0 ||
+      (attr.wc_flags & ~kKnownWcFlags) != 0) {
     return EOPNOTSUPP;
+  }
+  if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+      (attr.parent_domain == nullptr || attr.parent_domain->context != context ||
+       Domain::of(attr.parent_domain)->parent_of == nullptr)) {
+    return EINVAL;
   }
   const bool needs_cap =
       (attr.wc_flags & kStampFlags) != 0 || (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;

@@ -9,29 +9,6 @@
 
 namespace kiwarp {
 
-ibv_pd* allocPd(ibv_context* context) {
-  std::unique_ptr<ibv_pd> pd(new (std::nothrow) ibv_pd{});
-  if (!pd) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  pabi::Request<ib_uverbs_alloc_pd> request;
-  pabi::PlainResponse<ib_uverbs_alloc_pd_resp> response;
-  if (int error = ibv_cmd_alloc_pd(context, pd.get(), &request, sizeof(request), response.core(),
-                                   sizeof(ib_uverbs_alloc_pd_resp));
-      error != 0) {
-    errno = error;
-    return nullptr;
-  }
-  return pd.release();
-}
-
-int deallocPd(ibv_pd* pd) {
-  if (int error = ibv_cmd_dealloc_pd(pd); error != 0) return error;
-  delete pd;
-  return 0;
-}
-
 ibv_mr* regMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
   std::unique_ptr<pabi::Mr> mr(new (std::nothrow) pabi::Mr{});
   if (!mr) {
@@ -98,19 +75,6 @@ int deallocMw(ibv_mw* mw) {
   delete mw;
   return 0;
 }
-
-ibv_pd* importPd(ibv_context* context, uint32_t handle) {
-  std::unique_ptr<ibv_pd> pd(new (std::nothrow) ibv_pd{});
-  if (!pd) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  pd->context = context;
-  pd->handle = handle;
-  return pd.release();
-}
-
-void unimportPd(ibv_pd* pd) { delete pd; }
 
 ibv_mr* importMr(ibv_pd* pd, uint32_t handle) {
   std::unique_ptr<pabi::Mr> mr(new (std::nothrow) pabi::Mr{});

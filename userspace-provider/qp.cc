@@ -9,6 +9,7 @@
 
 #include "context.h"
 #include "cq.h"
+#include "domain.h"
 #include "pabi/functions.h"
 
 namespace kiwarp {
@@ -114,8 +115,12 @@ void emptyQueues(QueuePair* qp) {
 int create(QueuePair* qp, ibv_context* context, ibv_qp_init_attr_ex* attr) {
   pabi::Request<ib_uverbs_create_qp> request;
   CreateQpResponse response;
+  // libibverbs knows no flags here, not even the lack of them.
+  const uint32_t comp_mask = attr->comp_mask;
+  attr->comp_mask &= ~static_cast<uint32_t>(IBV_QP_INIT_ATTR_CREATE_FLAGS);
   int error = ibv_cmd_create_qp_ex(context, qp, attr, &request, sizeof(request), response.core(),
                                    sizeof(response));
+  attr->comp_mask = comp_mask;
   if (error != 0) return error;
   error = setUp(qp, *attr, response.driver);
   if (error != 0) {
@@ -128,8 +133,13 @@ int create(QueuePair* qp, ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 // Returns 0 or a positive errno.
 int refusal(const ibv_qp_init_attr_ex& attr) {
-  constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  // There are none; to ask for none is no error.
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) {
+    return EOPNOTSUPP;
+  }
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr ||
       attr.send_cq == nullptr || attr.recv_cq == nullptr) {
     return EINVAL;
@@ -213,7 +223,7 @@ int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 
 // Each binding of a window of type 1 has another key, so that peers of the one before find nothing.
 int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind) {
-  if (qp->pd != mw->pd) return EPERM;
+  if (!samePd(qp->pd, mw->pd)) return EPERM;
   ibv_send_wr wr = {};
   wr.wr_id = mw_bind->wr_id;
   wr.opcode = IBV_WR_BIND_MW;

@@ -83,8 +83,13 @@ int fillOperation(kiwarp_sqe* sqe, const ibv_send_wr& wr) {
   }
 }
 
+// Operations whose payload is not any number of bytes in any number of pieces.
+constexpr uint32_t kRestricted = 1U << KIWARP_OP_READ | 1U << KIWARP_OP_SEND_IMM |
+                                 1U << KIWARP_OP_FETCH_ADD | 1U << KIWARP_OP_CMP_SWAP;
+
 // Why an operation cannot have this list of SGEs; 0 if it can.
 int checkSges(uint8_t opcode, const ibv_sge* sges, size_t count) {
+  if ((kRestricted >> opcode & 1) == 0) return 0;
   if (opcode == KIWARP_OP_READ && count > kMaxReadSge) return EINVAL;
   // The value before an atomic operation goes into one SGE of its size.
   if (isAtomic(opcode) && (count != 1 || sges[0].length != sizeof(uint64_t))) return EINVAL;
@@ -96,6 +101,7 @@ int checkSges(uint8_t opcode, const ibv_sge* sges, size_t count) {
 
 // Why an operation cannot send inline so many bytes; 0 if it can.
 int checkInline(uint8_t opcode, size_t length) {
+  if ((kRestricted >> opcode & 1) == 0) return 0;
   if (opcode == KIWARP_OP_READ || isAtomic(opcode)) return EINVAL;
   return opcode == KIWARP_OP_SEND_IMM && length != 0 ? EOPNOTSUPP : 0;
 }
@@ -109,6 +115,49 @@ int fillInline(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits
     error = addInline(sqe, reinterpret_cast<const void*>(sge.addr), sge.length, limits);
   }
   return error;
+}
+
+// One SGE is what nearly all requests have: of a known size it is copied without a call.
+inline void copySges(void* to, const ibv_sge* sges, size_t count) {
+  if (count == 1) {
+    std::memcpy(to, sges, sizeof(kiwarp_sge));
+  } else if (count > 0) {
+    std::memcpy(to, sges, count * sizeof(kiwarp_sge));
+  }
+}
+
+inline int putSges(kiwarp_sqe* sqe, const ibv_sge* sges, size_t count, const QueueLimits& limits) {
+  if (count > limits.max_send_sge) return EINVAL;
+  if (int error = checkSges(sqe->opcode, sges, count); error != 0) return error;
+  sqe->num_sge = static_cast<uint16_t>(count);
+  copySges(sqe + 1, sges, count);
+  return 0;
+}
+
+// What the verbs call a completed operation.
+constexpr auto kCompleted = [] {
+  std::array<ibv_wc_opcode, 16> all{};
+  all[KIWARP_OP_SEND] = IBV_WC_SEND;
+  all[KIWARP_OP_SEND_INV] = IBV_WC_SEND;
+  all[KIWARP_OP_SEND_IMM] = IBV_WC_SEND;
+  all[KIWARP_OP_WRITE] = IBV_WC_RDMA_WRITE;
+  all[KIWARP_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE;
+  all[KIWARP_OP_READ] = IBV_WC_RDMA_READ;
+  all[KIWARP_OP_READ_INV] = IBV_WC_RDMA_READ;
+  all[KIWARP_OP_LOCAL_INV] = IBV_WC_LOCAL_INV;
+  all[KIWARP_OP_BIND_MW] = IBV_WC_BIND_MW;
+  all[KIWARP_OP_FETCH_ADD] = IBV_WC_FETCH_ADD;
+  all[KIWARP_OP_CMP_SWAP] = IBV_WC_COMP_SWAP;
+  all[KIWARP_OP_RECV] = IBV_WC_RECV;
+  return all;
+}();
+
+inline ibv_wc_opcode opcodeOf(const kiwarp_cqe& cqe) {
+  // An opcode that this process made up comes back as it is, in a completion in error.
+  const ibv_wc_opcode opcode =
+      cqe.opcode < kCompleted.size() ? kCompleted[cqe.opcode] : IBV_WC_SEND;
+  const bool with_imm = (cqe.flags & KIWARP_CQE_WITH_IMM) != 0;
+  return with_imm && opcode == IBV_WC_RECV ? IBV_WC_RECV_RDMA_WITH_IMM : opcode;
 }
 
 }  // namespace
@@ -126,11 +175,7 @@ void beginSqe(kiwarp_sqe* sqe, kiwarp_opcode opcode, uint64_t wr_id, unsigned in
 }
 
 int setSges(kiwarp_sqe* sqe, const ibv_sge* sges, size_t count, const QueueLimits& limits) {
-  if (count > limits.max_send_sge) return EINVAL;
-  if (int error = checkSges(sqe->opcode, sges, count); error != 0) return error;
-  sqe->num_sge = static_cast<uint16_t>(count);
-  if (count > 0) std::memcpy(sqe + 1, sges, count * sizeof(kiwarp_sge));
-  return 0;
+  return putSges(sqe, sges, count, limits);
 }
 
 int addInline(kiwarp_sqe* sqe, const void* data, size_t length, const QueueLimits& limits) {
@@ -162,9 +207,10 @@ int fillSqe(kiwarp_sqe* sqe, const ibv_send_wr& wr, const QueueLimits& limits) {
   beginSqe(sqe, operation.opcode, wr.wr_id, wr.send_flags, limits);
   if (int error = fillOperation(sqe, wr); error != 0) return error;
   if (isLocal(operation.opcode)) return (wr.send_flags & IBV_SEND_INLINE) != 0 ? EINVAL : 0;
-  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > limits.max_send_sge) return EINVAL;
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) return fillInline(sqe, wr, limits);
-  return setSges(sqe, wr.sg_list, static_cast<size_t>(wr.num_sge), limits);
+  // A negative number is too large a one.
+  const auto count = static_cast<uint32_t>(wr.num_sge);
+  if ((wr.send_flags & IBV_SEND_INLINE) == 0) return putSges(sqe, wr.sg_list, count, limits);
+  return count <= limits.max_send_sge ? fillInline(sqe, wr, limits) : EINVAL;
 }
 
 int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits) {
@@ -172,38 +218,17 @@ int fillRqe(kiwarp_rqe* rqe, const ibv_recv_wr& wr, const QueueLimits& limits) {
   rqe->wr_id = wr.wr_id;
   rqe->num_sge = static_cast<uint32_t>(wr.num_sge);
   rqe->rsvd = 0;
-  if (wr.num_sge > 0) std::memcpy(rqe + 1, wr.sg_list, wr.num_sge * sizeof(kiwarp_sge));
+  copySges(rqe + 1, wr.sg_list, static_cast<size_t>(wr.num_sge));
   return 0;
 }
 
-ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe) {
-  switch (cqe.opcode) {
-    case KIWARP_OP_RECV:
-      return (cqe.flags & KIWARP_CQE_WITH_IMM) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-    case KIWARP_OP_WRITE:
-    case KIWARP_OP_WRITE_IMM:
-      return IBV_WC_RDMA_WRITE;
-    case KIWARP_OP_READ:
-    case KIWARP_OP_READ_INV:
-      return IBV_WC_RDMA_READ;
-    case KIWARP_OP_LOCAL_INV:
-      return IBV_WC_LOCAL_INV;
-    case KIWARP_OP_BIND_MW:
-      return IBV_WC_BIND_MW;
-    case KIWARP_OP_FETCH_ADD:
-      return IBV_WC_FETCH_ADD;
-    case KIWARP_OP_CMP_SWAP:
-      return IBV_WC_COMP_SWAP;
-    default:
-      return IBV_WC_SEND;
-  }
-}
+ibv_wc_opcode wcOpcode(const kiwarp_cqe& cqe) { return opcodeOf(cqe); }
 
 void fillWc(ibv_wc* wc, const kiwarp_cqe& cqe) {
   *wc = {};
   wc->wr_id = cqe.wr_id;
   wc->status = static_cast<ibv_wc_status>(cqe.status);
-  wc->opcode = wcOpcode(cqe);
+  wc->opcode = opcodeOf(cqe);
   wc->vendor_err = cqe.vendor_err;
   wc->byte_len = cqe.byte_len;
   wc->qp_num = cqe.qp_id;

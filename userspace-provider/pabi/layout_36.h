@@ -13,7 +13,7 @@
 namespace kiwarp::pabi {
 
 static_assert(kOpCount == 76);
-static_assert(sizeof(verbs_context) == 648);
-static_assert(sizeof(Qp) == 360);
+static_assert(sizeof(verbs_context) == 608 + kMutexSize);
+static_assert(sizeof(Qp) == 320 + kMutexSize);
 
 }  // namespace kiwarp::pabi

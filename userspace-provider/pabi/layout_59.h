@@ -13,7 +13,7 @@
 namespace kiwarp::pabi {
 
 static_assert(kOpCount == 79);
-static_assert(sizeof(verbs_context) == 672);
-static_assert(sizeof(Qp) == 376);
+static_assert(sizeof(verbs_context) == 632 + kMutexSize);
+static_assert(sizeof(Qp) == 336 + kMutexSize);
 
 }  // namespace kiwarp::pabi

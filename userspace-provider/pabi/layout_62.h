@@ -13,7 +13,7 @@
 namespace kiwarp::pabi {
 
 static_assert(kOpCount == 81);
-static_assert(sizeof(verbs_context) == 680);
-static_assert(sizeof(Qp) == 376);
+static_assert(sizeof(verbs_context) == 640 + kMutexSize);
+static_assert(sizeof(Qp) == 336 + kMutexSize);
 
 }  // namespace kiwarp::pabi

@@ -13,7 +13,7 @@
 namespace kiwarp::pabi {
 
 static_assert(kOpCount == 93);
-static_assert(sizeof(verbs_context) == 696);
-static_assert(sizeof(Qp) == 376);
+static_assert(sizeof(verbs_context) == 656 + kMutexSize);
+static_assert(sizeof(Qp) == 336 + kMutexSize);
 
 }  // namespace kiwarp::pabi

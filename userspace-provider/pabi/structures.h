@@ -10,6 +10,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <array>
@@ -292,13 +293,17 @@ class ContextOps {
 
 static_assert(sizeof(ContextOps) == kOpCount * sizeof(void*));
 
+// The C library's mutex is the one member whose size depends on the processor: 40 bytes on x86-64,
+// 48 on arm64.
+inline constexpr size_t kMutexSize = sizeof(pthread_mutex_t);
+
 static_assert(sizeof(void*) == 8, "the sizes below are those of 64-bit user space");
 static_assert(sizeof(MatchEntry) == 24);
 static_assert(sizeof(DeviceOps) == 72);
 static_assert(sizeof(Device) == 712);
 static_assert(offsetof(Device, ops) == sizeof(ibv_device));
 static_assert(sizeof(Mr) == 56);
-static_assert(sizeof(Cq) == 288);
+static_assert(sizeof(Cq) == 248 + kMutexSize);
 static_assert(offsetof(SysfsDevice, match) == 24);
 static_assert(offsetof(SysfsDevice, name) == 112);
 static_assert(offsetof(SysfsDevice, driver_id) == 952);

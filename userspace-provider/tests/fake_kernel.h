@@ -59,7 +59,14 @@ class FakeWorkRing {
   }
 
   void setState(kiwarp_qp_state state) {
-    std::atomic_ref(control()->state).store(state, std::memory_order_seq_cst);
+    std::atomic_ref(control()->state).store(state, std::memory_order_relaxed);
+  }
+
+  // As a flush begins: the state, a full fence, and what is posted then.
+  [[nodiscard]] uint32_t fail() {
+    setState(KIWARP_QPS_ERROR);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return posted();
   }
 
   [[nodiscard]] uint32_t posted() const { return producer() - consumer(); }

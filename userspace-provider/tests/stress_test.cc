@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "fake_kernel.h"
 #include "rings/completion_ring.h"
@@ -136,6 +137,48 @@ TEST(Stress, NoEventIsLost) {
   }
   kernel.join();
   EXPECT_FALSE(lost) << "after " << polled << " completions";
+}
+
+// A receive is posted at the moment at which the queue pair goes to ERROR: the kernel finds it, or
+// the poster sees the state and tells the kernel. Both sides start each round together, as far as
+// two CPUs can.
+TEST(Stress, WhatIsPostedIntoAnErrorIsFlushed) {
+  constexpr uint32_t kRounds = 100000;
+  FakeWorkRing kernel_receive(1, kStride);
+  WorkRing receive;
+  ASSERT_TRUE(receive.attach(kernel_receive.base(), kernel_receive.size(), 1, kStride, kStride));
+
+  std::atomic<uint32_t> ready{0};
+  std::atomic<uint32_t> done{0};
+  auto meet = [](std::atomic<uint32_t>* at, uint32_t round) {
+    at->fetch_add(1);
+    spinWhile([&] { return at->load() < 2 * round; });
+  };
+  uint32_t found = 0;
+  std::thread kernel([&] {
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      kernel_receive.setState(KIWARP_QPS_RTS);
+      meet(&ready, round);
+      found = kernel_receive.fail();
+      meet(&done, round);
+    }
+  });
+  uint32_t missed = 0;
+  uint32_t both = 0;
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    meet(&ready, round);
+    receive.push();
+    receive.publish();
+    const bool seen = receive.stateAfterPublish() == KIWARP_QPS_ERROR;
+    meet(&done, round);
+    if (!seen && found == 0) ++missed;
+    if (seen && found != 0) ++both;
+    std::ignore = kernel_receive.take<kiwarp_rqe>();
+    receive.releaseTaken();
+  }
+  kernel.join();
+  EXPECT_EQ(missed, 0U);
+  RecordProperty("at_the_same_time", static_cast<int>(both));
 }
 
 // Queue pairs come and go, with numbers that are used again at once, while two threads poll the
