@@ -61,18 +61,22 @@ in_apt() {
 }
 
 # prepare_apt SUITE...: an APT configuration in $apt that has only those suites of Debian, from this
-# machine's mirror. The system's is not changed, and no package counts as installed.
+# machine's mirror, for $apt_arch [this machine's], or with apt_type=deb-src their sources. The system's
+# is not changed, and no package counts as installed.
 # shellcheck disable=SC2154
 prepare_apt() {
-	local mirror suite
+	local mirror suite archive
 	# A machine may name no mirror: then it is Debian's own.
 	mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
 		head -n 1 | tr -d ' ') || true
 	mkdir -p "$apt"/{lists/partial,cache/archives/partial,state}
 	: >"$apt/state/status"
 	for suite; do
-		printf 'deb [signed-by=%s] %s %s main\n' /usr/share/keyrings/debian-archive-keyring.gpg \
-			"${mirror:-http://deb.debian.org/debian}" "$suite"
+		archive=${mirror:-http://deb.debian.org/debian}
+		# Updates for security are in an archive of their own, which few mirrors have.
+		case $suite in *-security) archive=http://deb.debian.org/debian-security ;; esac
+		printf '%s [signed-by=%s] %s %s main\n' "${apt_type:-deb}" \
+			/usr/share/keyrings/debian-archive-keyring.gpg "$archive" "$suite"
 	done >"$apt/sources.list"
 	cat >"$apt/apt.conf" <<-END
 		Dir::Etc::SourceList "$apt/sources.list";
@@ -83,4 +87,26 @@ prepare_apt() {
 		Dir::Cache "$apt/cache";
 		APT::Sandbox::User "root";
 	END
+	[ -z "${apt_arch:-}" ] || cat >>"$apt/apt.conf" <<-END
+		APT::Architecture "$apt_arch";
+		APT::Architectures { "$apt_arch"; };
+	END
+}
+
+# new_root DIR: what packages for a root file system leave to scripts that are not run.
+new_root() {
+	local dir
+	mkdir -p "$1"/usr/{bin,sbin,lib,lib64} "$1"/{dev,proc,tmp}
+	for dir in bin sbin lib lib64; do ln -s "usr/$dir" "$1/$dir"; done
+	ln -s mawk "$1/usr/bin/awk"
+	ln -sf dash "$1/usr/bin/sh"
+}
+
+# unpack_debs DIR DEB...
+unpack_debs() {
+	local dir=$1 deb
+	shift
+	for deb; do
+		dpkg-deb --fsys-tarfile "$deb" | tar -C "$dir" --keep-directory-symlink -x
+	done
 }

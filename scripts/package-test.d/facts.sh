@@ -1,13 +1,18 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 
-# fact WHAT COMMAND...
+# What scripts/package-test reads in the log of a script that runs elsewhere: "fact ok: WHAT", "fact not ok: WHAT",
+# and at its end "facts: end".
+
+# fact WHAT COMMAND...: false unless it is so.
 fact() {
-	local what=$1
+	local what=$1 rc=0
 	shift
-	if "$@"; then
-		printf '\n+%s\n' "$what"
+	"$@" || rc=$?
+	if [ $rc = 0 ]; then
+		printf '\nfact ok: %s\n' "$what"
 	else
-		printf '\n-%s (exit code %d: %s)\n' "$what" $? "$*"
+		printf '\nfact not ok: %s (exit code %d: %s)\n' "$what" $rc "$*"
 	fi
+	return $rc
 }
