@@ -94,9 +94,43 @@ static void kt_immediates(void)
 	kt_close(l);
 }
 
+/**
+ * struct kt_atomic - an atomic operation and what it does
+ * @op: operation
+ * @compare_add: as struct ib_atomic_wr has it
+ * @swap: likewise
+ * @compare_add_mask: likewise; looked at only if @op has masks
+ * @swap_mask: likewise
+ * @before: value that comes back
+ * @after: value that is in memory then
+ */
+struct kt_atomic {
+	enum ib_wr_opcode op;
+	u64 compare_add;
+	u64 swap;
+	u64 compare_add_mask;
+	u64 swap_mask;
+	u64 before;
+	u64 after;
+};
+
+static enum ib_wc_opcode kt_atomic_wc(enum ib_wr_opcode op)
+{
+	switch (op) {
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_FETCH_ADD;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		return IB_WC_COMP_SWAP;
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_MASKED_FETCH_ADD;
+	default:
+		return IB_WC_MASKED_COMP_SWAP;
+	}
+}
+
 /* The value before goes to @e; the region is at the other end. */
-static void kt_atomic(struct kt_end *e, struct kt_mr *far, enum ib_wr_opcode op,
-		      u64 compare_add, u64 swap, u64 before, u64 after)
+static void kt_atomic(struct kt_end *e, struct kt_mr *far,
+		      const struct kt_atomic *t)
 {
 	u64 *at = page_address(far->page[0]);
 	struct kt_buf *b = kt_buf(e->link, 8);
@@ -106,25 +140,64 @@ static void kt_atomic(struct kt_end *e, struct kt_mr *far, enum ib_wr_opcode op,
 		.wr.wr_cqe = &o->cqe,
 		.wr.sg_list = &sge,
 		.wr.num_sge = 1,
-		.wr.opcode = op,
+		.wr.opcode = t->op,
 		.wr.send_flags = IB_SEND_SIGNALED,
 		.remote_addr = far->mr->iova,
 		.rkey = far->mr->rkey,
-		.compare_add = compare_add,
-		.swap = swap,
+		.compare_add = t->compare_add,
+		.swap = t->swap,
+		.compare_add_mask = t->compare_add_mask,
+		.swap_mask = t->swap_mask,
 	};
 	u64 got;
 
 	if (!kt_equal(ib_post_send(e->qp, &wr.wr, NULL), 0, "posted") ||
 	    !kt_completes(e, o, IB_WC_SUCCESS, "atomic operation"))
 		return;
-	kt_equal(o->wc.opcode, op == IB_WR_ATOMIC_FETCH_AND_ADD ?
-		 IB_WC_FETCH_ADD : IB_WC_COMP_SWAP, "opcode of the completion");
+	kt_equal(o->wc.opcode, kt_atomic_wc(t->op), "opcode of the completion");
 	kt_equal(o->wc.byte_len, 8, "bytes of the completion");
 	memcpy(&got, b->p, sizeof(got));
-	kt_equal(got, before, "value that came back");
-	kt_equal(READ_ONCE(*at), after, "value in memory");
+	kt_equal(got, t->before, "value that came back");
+	kt_equal(READ_ONCE(*at), t->after, "value in memory");
 }
+
+/* Each begins with the value that the one before has left. */
+static const struct kt_atomic kt_atomic_list[] = {
+	{ IB_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 2, .before = 40, .after = 42 },
+	/* Masks of operations that have none are not looked at. */
+	{ IB_WR_ATOMIC_FETCH_AND_ADD, .compare_add = -43ULL,
+	  .compare_add_mask = ~0ULL, .swap_mask = ~0ULL,
+	  .before = 42, .after = ~0ULL },
+	{ IB_WR_ATOMIC_CMP_AND_SWP, .compare_add = 42, .swap = 1,
+	  .before = ~0ULL, .after = ~0ULL },
+	{ IB_WR_ATOMIC_CMP_AND_SWP, .compare_add = ~0ULL, .swap = 1,
+	  .before = ~0ULL, .after = 1 },
+	/* A mask of 0 is one field of 64 bits. */
+	{ IB_WR_MASKED_ATOMIC_FETCH_AND_ADD, .compare_add = 0x80ff00ff00ff00fe,
+	  .before = 1, .after = 0x80ff00ff00ff00ff },
+	/* Four fields: none has a carry from another. */
+	{ IB_WR_MASKED_ATOMIC_FETCH_AND_ADD, .compare_add = 0x8001ff01ff01ff02,
+	  .compare_add_mask = 0x8000800080008000, .swap_mask = 0x0080008000800080,
+	  .before = 0x80ff00ff00ff00ff, .after = 0x0100000000000001 },
+	/* Two fields of 32 bits, one of which overflows. */
+	{ IB_WR_MASKED_ATOMIC_FETCH_AND_ADD, .compare_add = 0x00000001ffffffff,
+	  .compare_add_mask = 0x8000000080000000,
+	  .before = 0x0100000000000001, .after = 0x0100000100000000 },
+	/* Equal in the bits that are compared, others are stored. */
+	{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, .compare_add = 0x01ffffffffffffff,
+	  .compare_add_mask = 0xff00000000000000, .swap = 0xaaaaaaaabbbbbbbb,
+	  .swap_mask = 0x000000000000ffff,
+	  .before = 0x0100000100000000, .after = 0x010000010000bbbb },
+	/* Different in them. */
+	{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, .compare_add = 0x00ffffffffffffff,
+	  .compare_add_mask = 0xff00000000000000, .swap = 0xaaaaaaaabbbbbbbb,
+	  .swap_mask = ~0ULL,
+	  .before = 0x010000010000bbbb, .after = 0x010000010000bbbb },
+	/* Nothing is compared. */
+	{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, .compare_add = 5, .swap = 7,
+	  .swap_mask = 0xffffffff00000000,
+	  .before = 0x010000010000bbbb, .after = 0x000000000000bbbb },
+};
 
 static void kt_atomics(void)
 {
@@ -133,33 +206,99 @@ static void kt_atomics(void)
 	struct ib_device_attr attr = {};
 	struct ib_sge sge[2];
 	struct kt_mr *m;
+	int i;
 
 	if (!l)
 		return;
 	l->a.qp->device->ops.query_device(l->a.qp->device, &attr, NULL);
 	kt_equal(attr.atomic_cap, IB_ATOMIC_GLOB, "atomic_cap");
+	kt_equal(attr.masked_atomic_cap, IB_ATOMIC_GLOB, "masked_atomic_cap");
 	m = kt_mr(&l->b, NULL, 1);
 	if (m && kt_reg(&l->b, m, IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_ATOMIC)) {
 		WRITE_ONCE(*(u64 *)page_address(m->page[0]), 40);
-		kt_atomic(&l->a, m, IB_WR_ATOMIC_FETCH_AND_ADD, 2, 0, 40, 42);
-		kt_atomic(&l->a, m, IB_WR_ATOMIC_FETCH_AND_ADD, -43ULL, 0, 42, ~0ULL);
-		kt_atomic(&l->a, m, IB_WR_ATOMIC_CMP_AND_SWP, 42, 1, ~0ULL, ~0ULL);
-		kt_atomic(&l->a, m, IB_WR_ATOMIC_CMP_AND_SWP, ~0ULL, 1, ~0ULL, 1);
+		for (i = 0; i < ARRAY_SIZE(kt_atomic_list); i++)
+			kt_atomic(&l->a, m, &kt_atomic_list[i]);
 	}
 	sge[0] = kt_sge(&l->a, kt_buf(l, 8), 0, 8);
 	sge[1] = sge[0];
 	wr.wr.wr_cqe = &kt_op(l)->cqe;
 	wr.wr.sg_list = sge;
-	wr.wr.num_sge = 2;
-	kt_equal(ib_post_send(l->a.qp, &wr.wr, NULL), -EINVAL, "two SGEs");
-	wr.wr.num_sge = 1;
-	sge[0].length = 4;
-	kt_equal(ib_post_send(l->a.qp, &wr.wr, NULL), -EINVAL, "four bytes");
+	for (i = 0; i < ARRAY_SIZE(kt_atomic_list); i++) {
+		wr.wr.opcode = kt_atomic_list[i].op;
+		wr.wr.num_sge = 2;
+		sge[0].length = 8;
+		kt_equal(ib_post_send(l->a.qp, &wr.wr, NULL), -EINVAL, "two SGEs");
+		wr.wr.num_sge = 1;
+		sge[0].length = 4;
+		kt_equal(ib_post_send(l->a.qp, &wr.wr, NULL), -EINVAL, "four bytes");
+	}
+	kt_close(l);
+}
+
+static const struct kt_opts kt_tight = {
+	.sge = 1,
+	.send_wr = 2,
+};
+
+/*
+ * Two in one list, each of which adds 1 to both of two fields: the lower one
+ * overflows without a carry. The first one's masks lie right before the second.
+ */
+static void kt_atomic_pair(struct kt_end *e, struct kt_mr *far)
+{
+	struct ib_atomic_wr wr[2];
+	struct kt_op *op[2];
+	struct ib_sge sge[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		op[i] = kt_op(e->link);
+		sge[i] = kt_sge(e, kt_buf(e->link, 8), 0, 8);
+		wr[i] = (struct ib_atomic_wr){
+			.wr.next = i ? NULL : &wr[1].wr,
+			.wr.wr_cqe = &op[i]->cqe,
+			.wr.sg_list = &sge[i],
+			.wr.num_sge = 1,
+			.wr.opcode = IB_WR_MASKED_ATOMIC_FETCH_AND_ADD,
+			.wr.send_flags = IB_SEND_SIGNALED,
+			.remote_addr = far->mr->iova,
+			.rkey = far->mr->rkey,
+			.compare_add = 0x0000000100000001,
+			.compare_add_mask = 0x8000000080000000,
+		};
+	}
+	if (!kt_equal(ib_post_send(e->qp, &wr[0].wr, NULL), 0, "posted"))
+		return;
+	for (i = 0; i < 2; i++)
+		kt_completes(e, op[i], IB_WC_SUCCESS, "atomic operation");
+}
+
+/* In a ring whose entries are as small as can be, over its end. */
+static void kt_atomics_tight(void)
+{
+	struct kt_link *l = kt_open(&kt_tight);
+	struct kt_mr *m;
+	u64 *at;
+	int i;
+
+	if (!l)
+		return;
+	m = kt_mr(&l->b, NULL, 1);
+	if (m && kt_reg(&l->b, m, IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_ATOMIC)) {
+		at = page_address(m->page[0]);
+		for (i = 0; i < 3; i++) {
+			WRITE_ONCE(*at, 0x00000000ffffffff);
+			kt_atomic_pair(&l->a, m);
+			kt_equal(READ_ONCE(*at), 0x0000000200000001,
+				 "both fields");
+		}
+	}
 	kt_close(l);
 }
 
 const struct kt_case kt_ext_cases[] = {
 	{ "ext.imm", kt_immediates, true },
 	{ "ext.atomic", kt_atomics, true },
+	{ "ext.atomic-tight", kt_atomics_tight, true },
 	{}
 };

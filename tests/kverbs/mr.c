@@ -436,6 +436,47 @@ static void kt_reg_unmapped(void)
 	kt_with(2, kt_reg_unmapped_facts);
 }
 
+/*
+ * What was mapped once is registered many times, with a key of its own each
+ * time. (RTRS's server does that.) A map that fails leaves nothing to register.
+ */
+static void kt_reg_same_map_facts(struct kt_link *l, struct kt_mr *m)
+{
+	const u32 len = m->nr_pages * PAGE_SIZE;
+	struct kt_op *o;
+	int i;
+
+	if (!kt_reg(&l->b, m, KT_RW))
+		return;
+	for (i = 0; i < 4; i++) {
+		if (!kt_inv(&l->b, m->mr->rkey))
+			return;
+		ib_update_fast_reg_key(m->mr, ib_inc_rkey(m->mr->rkey));
+		kt_mr_fill(m, i);
+		o = kt_op(l);
+		if (!kt_equal(kt_post_reg(&l->b, m, o, KT_RW), 0,
+			      "REG_MR posted") ||
+		    !kt_completes(&l->b, o, IB_WC_SUCCESS,
+				  "REG_MR of the same map") ||
+		    !kt_read_right(l, m->mr->iova, m->mr->rkey, len, i,
+				   "read, each byte") ||
+		    !kt_write_right(l, m->mr->iova, m->mr->rkey, len, i + 77) ||
+		    !kt_read_right(l, m->mr->iova, m->mr->rkey, len, i + 77,
+				   "written and read again, each byte"))
+			return;
+	}
+	if (!kt_inv(&l->b, m->mr->rkey))
+		return;
+	kt_equal(ib_map_mr_sg(m->mr, m->sg, m->nr_pages, NULL, 512), -EINVAL,
+		 "a page size of 512 is refused");
+	kt_reg_fails(l, m, KT_RW, "REG_MR after a map that failed");
+}
+
+static void kt_reg_same_map(void)
+{
+	kt_with(5, kt_reg_same_map_facts);
+}
+
 static void kt_reg_other_pd(void)
 {
 	struct kt_link *l = kt_open(&kt_usual);
@@ -601,6 +642,7 @@ const struct kt_case kt_mr_cases[] = {
 	{ "mr.local_read_only", kt_local_read_only },
 	{ "mr.reg_twice", kt_reg_twice },
 	{ "mr.reg_unmapped", kt_reg_unmapped },
+	{ "mr.reg_same_map", kt_reg_same_map },
 	{ "mr.reg_other_pd", kt_reg_other_pd },
 	{ "mr.reg_bad_key", kt_reg_bad_key },
 	{ "mr.reg_bad_access", kt_reg_bad_access },

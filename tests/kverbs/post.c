@@ -89,12 +89,13 @@ static void kt_opcodes(void)
 		{ IB_WR_RDMA_WRITE_WITH_IMM, "Write with Immediate" },
 		{ IB_WR_ATOMIC_CMP_AND_SWP, "compare and swap" },
 		{ IB_WR_ATOMIC_FETCH_AND_ADD, "fetch and add" },
+		{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, "masked compare and swap" },
+		{ IB_WR_MASKED_ATOMIC_FETCH_AND_ADD, "masked fetch and add" },
 	};
 	static const struct {
 		enum ib_wr_opcode op;
 		const char *name;
 	} none[] = {
-		{ IB_WR_MASKED_ATOMIC_CMP_AND_SWP, "masked compare and swap" },
 		{ IB_WR_BIND_MW, "bind of a memory window" },
 		{ IB_WR_LSO, "LSO" },
 		{ IB_WR_REG_MR_INTEGRITY, "registration with integrity" },

@@ -635,7 +635,7 @@ void addBadBinds(std::vector<Case>* cases) {
   add("ends-one-byte-past", [](Scene&, Info& info) { info.length = kSize - kFrom + 1; });
   add("starts-one-byte-before", [](Scene&, Info& info) { info.addr -= kFrom + 1; });
   add("length-wraps", [](Scene&, Info& info) { info.length = UINT64_MAX - kFrom; });
-  add("unknown-right", [](Scene&, Info& info) { info.mw_access_flags |= IBV_ACCESS_LOCAL_WRITE; });
+  add("unknown-right", [](Scene&, Info& info) { info.mw_access_flags |= IBV_ACCESS_MW_BIND; });
   add("deregistered-region", [](Scene& scene, Info& info) {
     scene.gone = *info.mr;
     info.mr = &scene.gone;

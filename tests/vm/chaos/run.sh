@@ -78,7 +78,15 @@ side() { # sets ns, dev and host of one of the two sides
 	if [ $((RANDOM % 2)) = 0 ]; then ns=a dev=da host=1; else ns=b dev=db host=2; fi
 }
 
-add_link() { rdma link show | grep -q "link $2/" || link_add "$2" "$1" "v$1"; }
+# With the operations of RFC 7306, which peers have to be told of.
+add_link() {
+	rdma link show | grep -q "link $2/" || { link_add "$2" "$1" "v$1" && set_extensions "$2"; }
+}
+
+set_extensions() {
+	local name
+	for name in immediate atomics; do echo 1 >"/sys/class/infiniband/$1/settings/$name"; done
+}
 
 netem() {
 	local models=("loss 5%" "delay 3ms 2ms reorder 30%" "duplicate 5%" "corrupt 1%"
@@ -223,6 +231,8 @@ echo 0 >/proc/sys/debug/exception-trace
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
 [ -z "${IW_CM_KO:-}" ] || load_file "$IW_CM_KO"
 setup_pair
+set_extensions da
+set_extensions db
 users
 honest
 check "no report in $MINUTES minutes of seed $SEED" run_events
@@ -232,7 +242,8 @@ settle
 check "all processes end" until_true 60 all_dead
 check "both users' programs came to their end" came_to_end
 check "each kind of call was made" did open alloc_pd reg_mr create_cq create_qp post_send post_recv \
-	create_id listen resolve_addr connect accept established completion kill
+	create_id listen resolve_addr connect accept established completion kill rereg_mr alloc_mw \
+	create_cq_ex resize_cq modify_cq create_srq modify_srq post_srq
 check "nothing is held" until_true 30 nothing_held
 for ns in a b; do check "no sockets in namespace $ns" until_true 30 no_sockets $ns; done
 for ns in a b; do

@@ -14,13 +14,14 @@ namespace kiwarp::vm {
 namespace {
 
 const char* const kNames[kNrKinds] = {
-    "open",          "reopen",      "alloc_pd",     "dealloc_pd", "reg_mr",      "dereg_mr",
-    "channel",       "create_cq",   "destroy_cq",   "notify_cq",  "event",       "create_qp",
-    "destroy_qp",    "modify_qp",   "query_qp",     "post_send",  "post_recv",   "completion",
-    "remap",         "garbage",     "create_id",    "destroy_id", "bind",        "resolve_addr",
-    "resolve_route", "listen",      "connect",      "accept",     "reject",      "disconnect",
-    "migrate",       "query_route", "init_qp_attr", "cm_event",   "established", "fork",
-    "kill"};
+    "open",          "reopen",      "alloc_pd",     "dealloc_pd", "reg_mr",       "dereg_mr",
+    "channel",       "create_cq",   "destroy_cq",   "notify_cq",  "event",        "create_qp",
+    "destroy_qp",    "modify_qp",   "query_qp",     "post_send",  "post_recv",    "completion",
+    "remap",         "garbage",     "create_id",    "destroy_id", "bind",         "resolve_addr",
+    "resolve_route", "listen",      "connect",      "accept",     "reject",       "disconnect",
+    "migrate",       "query_route", "init_qp_attr", "cm_event",   "established",  "fork",
+    "kill",          "rereg_mr",    "alloc_mw",     "dealloc_mw", "create_cq_ex", "resize_cq",
+    "modify_cq",     "create_srq",  "destroy_srq",  "modify_srq", "query_srq",    "post_srq"};
 
 void* mapped(size_t length, int flags, int fd) {
   void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, fd, 0);

@@ -9,7 +9,7 @@
 namespace kiwarp::vm {
 
 constexpr unsigned kRegions = 256;
-constexpr unsigned kKinds = 40;
+constexpr unsigned kKinds = 64;
 
 // Memory that some process has registered, perhaps still.
 struct Exposed {
@@ -73,6 +73,17 @@ enum Kind : unsigned {
   kEstablished,
   kFork,
   kKill,
+  kReregMr,
+  kAllocMw,
+  kDeallocMw,
+  kCreateCqEx,
+  kResizeCq,
+  kModifyCq,
+  kCreateSrq,
+  kDestroySrq,
+  kModifySrq,
+  kQuerySrq,
+  kPostSrq,
   kNrKinds,
 };
 static_assert(kNrKinds <= kKinds);

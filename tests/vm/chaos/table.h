@@ -41,6 +41,16 @@ struct Region {
   std::atomic<uint64_t> address{0};
 };
 
+struct Window {
+  std::atomic<uint32_t> handle{0}, rkey{0};
+};
+
+struct SharedQueue {
+  std::atomic<uint32_t> handle{0};
+  std::atomic<uint8_t*> ring{nullptr};
+  std::atomic<uint32_t> entries{1}, stride{0};
+};
+
 // An open uverbs device.
 struct File {
   int fd = -1;
@@ -48,6 +58,8 @@ struct File {
   Numbers<3> channels;
   std::array<Completions, 6> cqs;
   std::array<Region, 12> mrs;
+  std::array<Window, 6> mws;
+  std::array<SharedQueue, 4> srqs;
   std::array<Queues, 12> qps;
 };
 

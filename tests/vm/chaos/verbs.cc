@@ -1,83 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
-#include "chaos/table.h"
-#include "rdma/kiwarp-abi.h"
+#include "chaos/calls.h"
 
 namespace kiwarp::vm {
 namespace {
 
-constexpr size_t kPage = 4096;
-
-struct Nothing {};
-
-// One command of the uverbs device: errno, or 0.
-template <typename Body>
-int command(const File& file, uint32_t number, const Body& body, size_t out) {
-  struct {
-    ib_uverbs_cmd_hdr header;
-    Body body;
-  } message{};
-  message.header.command = number;
-  message.header.in_words = sizeof(message) / 4;
-  message.header.out_words = static_cast<uint16_t>(out / 4);
-  std::memcpy(&message.body, &body, sizeof(body));
-  return write(file.fd, &message, sizeof(message)) < 0 ? errno : 0;
-}
-
-// The core's answer, with the driver's right behind it.
-template <typename Core, typename Driver>
-struct Answer {
-  uint8_t bytes[sizeof(Core) + sizeof(Driver)] = {};
-  uint64_t at() { return reinterpret_cast<uintptr_t>(bytes); }
-  Core core() const {
-    Core core;
-    std::memcpy(&core, bytes, sizeof(core));
-    return core;
-  }
-  Driver driver() const {
-    Driver driver;
-    std::memcpy(&driver, bytes + sizeof(Core), sizeof(driver));
-    return driver;
-  }
-};
-
-// One time in a hundred the kernel cannot write its answer, or any number will do.
-template <typename AnswerType>
-uint64_t place(AnswerType* answer, Rng& rng) {
-  return rng.below(100) ? answer->at() : 0x10;
-}
-
-uint32_t doubtful(uint32_t number, Rng& rng) {
-  if (rng.below(40)) return number;
-  return static_cast<uint32_t>(rng.percent(50) ? rng.below(64) : rng.next());
-}
-
-template <typename Array>
-auto& anyOf(Array& array, Rng& rng) {
-  return array[rng.below(array.size())];
-}
-
-// One that is there, if three tries find one: or else nearly all calls would fail at once.
-template <typename Array>
-auto& likely(Array& array, Rng& rng) {
-  auto* found = &anyOf(array, rng);
-  for (int i = 0; i < 3 && found->handle == 0; ++i) found = &anyOf(array, rng);
-  return *found;
-}
-
-// Forgets what has gone, mostly.
-template <typename Object>
-void forget(Object* object, uint32_t handle, int error, Rng& rng) {
-  if (!error && rng.percent(80)) object->handle.compare_exchange_strong(handle, 0);
-}
+// Bytes of an atomic operation's result.
+constexpr uint32_t kWord = 8;
 
 void allocPd(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_alloc_pd_resp, Nothing> answer;
@@ -91,42 +22,6 @@ void allocPd(Process* process, File* file, Rng& rng) {
 void deallocPd(Process* process, File* file, Rng& rng) {
   const ib_uverbs_dealloc_pd body{doubtful(file->pds.any(rng), rng)};
   process->tell(kDeallocPd, command(*file, IB_USER_VERBS_CMD_DEALLOC_PD, body, 0));
-}
-
-void regMr(Process* process, File* file, Rng& rng) {
-  Answer<ib_uverbs_reg_mr_resp, Nothing> answer;
-  const uint64_t offset = rng.below(process->memory_size);
-  const uint64_t length = 1 + rng.below(rng.percent(20) ? process->memory_size : 64 << 10);
-  ib_uverbs_reg_mr body{};
-  body.response = place(&answer, rng);
-  body.start = reinterpret_cast<uintptr_t>(process->memory) + offset;
-  body.length = rng.below(50) ? std::min<uint64_t>(length, process->memory_size - offset)
-                              : rng.next() >> rng.below(60);
-  body.hca_va = rng.percent(80) ? body.start : (rng.next() & ~(kPage - 1)) + offset % kPage;
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
-  body.access_flags =
-      rng.percent(80) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-                      : static_cast<uint32_t>(rng.below(64));
-  if (process->tell(
-          kRegMr, command(*file, IB_USER_VERBS_CMD_REG_MR, body, sizeof(ib_uverbs_reg_mr_resp)))) {
-    return;
-  }
-  Region& region = anyOf(file->mrs, rng);
-  region.handle = answer.core().mr_handle;
-  region.lkey = answer.core().lkey;
-  region.address = body.hca_va;
-  region.length = static_cast<uint32_t>(body.length);
-  Exposed& exposed = process->shared->exposed[rng.below(kRegions)];
-  exposed.address = body.hca_va;
-  exposed.length = static_cast<uint32_t>(body.length);
-  exposed.rkey = answer.core().rkey;
-}
-
-void deregMr(Process* process, File* file, Rng& rng) {
-  Region& region = likely(file->mrs, rng);
-  const ib_uverbs_dereg_mr body{doubtful(region.handle, rng)};
-  const int error = command(*file, IB_USER_VERBS_CMD_DEREG_MR, body, 0);
-  forget(&region, body.mr_handle, process->tell(kDeregMr, error), rng);
 }
 
 // Few are kept: each is a file.
@@ -155,13 +50,6 @@ void readEvent(Process* process, File* file, Rng& rng) {
   process->tell(kReadEvent, read(fd, &event, sizeof(event)) < 0 ? errno : 0);
 }
 
-uint8_t* mapRing(const File& file, uint64_t key, uint64_t size) {
-  const size_t length = (size + kPage - 1) & ~(kPage - 1);
-  void* at =
-      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, static_cast<off_t>(key));
-  return at == MAP_FAILED ? nullptr : static_cast<uint8_t*>(at);
-}
-
 void createCq(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_create_cq_resp, kiwarp_create_cq_resp> answer;
   ib_uverbs_create_cq body{};
@@ -179,6 +67,49 @@ void createCq(Process* process, File* file, Rng& rng) {
   cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
 }
 
+// With time stamps, or without care for overruns.
+void createCqEx(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_ex_create_cq_resp, kiwarp_create_cq_resp> answer;
+  ib_uverbs_ex_create_cq body{};
+  body.cqe = static_cast<uint32_t>(1 + rng.below(rng.percent(95) ? 300 : 70000));
+  const uint32_t channel = file->channels.any(rng);
+  body.comp_channel = rng.percent(70) && channel ? static_cast<int32_t>(channel) : -1;
+  body.flags = static_cast<uint32_t>(rng.below(rng.percent(95) ? 4 : 256));
+  if (process->tell(
+          kCreateCqEx,
+          extendedCommand(*file, IB_USER_VERBS_EX_CMD_CREATE_CQ, body, place(&answer, rng),
+                          sizeof(ib_uverbs_ex_create_cq_resp), sizeof(kiwarp_create_cq_resp)))) {
+    return;
+  }
+  Completions& cq = anyOf(file->cqs, rng);
+  cq.handle = answer.core().base.cq_handle;
+  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+}
+
+// Others poll and arm the old ring meanwhile, and after it.
+void resizeCq(Process* process, File* file, Rng& rng) {
+  Answer<ib_uverbs_resize_cq_resp, kiwarp_create_cq_resp> answer;
+  Completions& cq = likely(file->cqs, rng);
+  ib_uverbs_resize_cq body{};
+  body.response = place(&answer, rng);
+  body.cq_handle = doubtful(cq.handle, rng);
+  body.cqe = static_cast<uint32_t>(rng.below(rng.percent(95) ? 600 : 70000));
+  if (process->tell(kResizeCq,
+                    command(*file, IB_USER_VERBS_CMD_RESIZE_CQ, body, sizeof(answer.bytes)))) {
+    return;
+  }
+  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+}
+
+void modifyCq(Process* process, File* file, Rng& rng) {
+  ib_uverbs_ex_modify_cq body{};
+  body.cq_handle = doubtful(likely(file->cqs, rng).handle, rng);
+  body.attr_mask = static_cast<uint32_t>(rng.percent(95) ? 1 : rng.next());
+  body.attr.cq_count = static_cast<uint16_t>(rng.below(rng.percent(90) ? 20 : 65536));
+  body.attr.cq_period = static_cast<uint16_t>(rng.below(rng.percent(90) ? 2000 : 65536));
+  process->tell(kModifyCq, extendedCommand(*file, IB_USER_VERBS_EX_CMD_MODIFY_CQ, body, 0, 0, 0));
+}
+
 void destroyCq(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_destroy_cq_resp, Nothing> answer;
   ib_uverbs_destroy_cq body{};
@@ -188,10 +119,6 @@ void destroyCq(Process* process, File* file, Rng& rng) {
   const int error =
       command(*file, IB_USER_VERBS_CMD_DESTROY_CQ, body, sizeof(ib_uverbs_destroy_cq_resp));
   forget(&cq, body.cq_handle, process->tell(kDestroyCq, error), rng);
-}
-
-std::atomic<uint32_t>* word(uint8_t* ring, size_t offset) {
-  return reinterpret_cast<std::atomic<uint32_t>*>(ring + offset);
 }
 
 // Takes completions off, arms, or writes what no provider would.
@@ -233,6 +160,8 @@ void createQp(Process* process, File* file, Rng& rng) {
   body.max_inline_data = static_cast<uint32_t>(rng.below(100));
   body.sq_sig_all = rng.percent(50);
   body.qp_type = IBV_QPT_RC;
+  body.is_srq = rng.percent(30);
+  if (body.is_srq) body.srq_handle = doubtful(likely(file->srqs, rng).handle, rng);
   if (process->tell(kCreateQp,
                     command(*file, IB_USER_VERBS_CMD_CREATE_QP, body, sizeof(answer.bytes)))) {
     return;
@@ -250,7 +179,8 @@ void createQp(Process* process, File* file, Rng& rng) {
   qp.rings = mapRing(*file, made.ring_key, made.ring_size);
   if (rng.percent(90)) {
     modify(*file, answer.core().qp_handle, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS,
-           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, IBV_QPS_INIT);
+           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+           IBV_QPS_INIT);
   }
 }
 
@@ -282,18 +212,33 @@ void queryQp(Process* process, File* file, Rng& rng) {
                 command(*file, IB_USER_VERBS_CMD_QUERY_QP, body, sizeof(ib_uverbs_query_qp_resp)));
 }
 
-void fillSges(File* file, uint8_t* at, unsigned count, Rng& rng) {
-  for (unsigned i = 0; i < count; ++i) {
-    const Region& region = likely(file->mrs, rng);
-    const uint32_t length = region.length;
-    const uint64_t offset = rng.below(length);
-    kiwarp_sge sge{region.address + offset,
-                   static_cast<uint32_t>(rng.below(std::min<uint64_t>(length - offset, 100000))),
-                   region.lkey};
-    if (rng.below(80) == 0) sge.lkey = static_cast<uint32_t>(rng.next());
-    if (rng.below(80) == 0) sge.length = static_cast<uint32_t>(rng.next());
-    std::memcpy(at + i * sizeof(sge), &sge, sizeof(sge));
-  }
+// A window's new STag differs from the old one in the key.
+void fillBind(Process* process, File* file, kiwarp_sqe* sqe, Rng& rng) {
+  Window& window = likely(file->mws, rng);
+  const Region& region = likely(file->mrs, rng);
+  const uint32_t length = region.length;
+  const uint64_t offset = rng.below(length);
+  sqe->num_sge = 0;
+  sqe->inline_len = 0;
+  sqe->flags &= static_cast<uint8_t>(~KIWARP_SQE_INLINE);
+  sqe->remote_addr = region.address + offset;
+  sqe->rkey = (window.rkey & ~0xffu) | static_cast<uint32_t>(rng.below(256));
+  sqe->bind.length = rng.below(10) ? length - offset : 0;
+  sqe->bind.access = static_cast<uint32_t>(
+      rng.percent(80) ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : rng.below(128));
+  sqe->bind.lkey = region.lkey;
+  window.rkey = sqe->rkey;
+  expose(process, sqe->remote_addr, static_cast<uint32_t>(sqe->bind.length), sqe->rkey, rng);
+}
+
+// Likely operations, those of windows and of RFC 7306 included.
+uint8_t anyOpcode(Rng& rng) {
+  constexpr uint8_t kSeldom[] = {KIWARP_OP_LOCAL_INV, KIWARP_OP_BIND_MW,  KIWARP_OP_BIND_MW,
+                                 KIWARP_OP_WRITE_IMM, KIWARP_OP_SEND_IMM, KIWARP_OP_FETCH_ADD,
+                                 KIWARP_OP_CMP_SWAP};
+  if (rng.percent(70)) return static_cast<uint8_t>(rng.below(4));
+  return rng.percent(85) ? kSeldom[rng.below(std::size(kSeldom))]
+                         : static_cast<uint8_t>(rng.below(256));
 }
 
 void fillSqe(Process* process, File* file, uint8_t* at, uint32_t stride, Rng& rng) {
@@ -303,17 +248,29 @@ void fillSqe(Process* process, File* file, uint8_t* at, uint32_t stride, Rng& rn
   const uint32_t length = there.length;
   kiwarp_sqe sqe{};
   sqe.wr_id = rng.next();
-  sqe.opcode = static_cast<uint8_t>(rng.percent(95) ? rng.below(4) : rng.below(256));
+  sqe.opcode = anyOpcode(rng);
   sqe.flags = static_cast<uint8_t>(rng.percent(95) ? rng.below(8) : rng.below(256));
   sqe.num_sge = static_cast<uint16_t>(rng.below(room + 1));
   if (sqe.opcode == KIWARP_OP_READ && sqe.num_sge > 1) sqe.num_sge = 1;
   sqe.inline_len = sqe.flags & KIWARP_SQE_INLINE ? static_cast<uint32_t>(rng.below(300)) : 0;
   sqe.remote_addr = there.address + rng.below(length / 2);
   sqe.rkey = there.rkey;
-  sqe.inv_stag = process->shared->exposed[rng.below(kRegions)].rkey;
+  sqe.inv_stag = sqe.opcode == KIWARP_OP_LOCAL_INV
+                     ? likely(file->mws, rng).rkey.load()
+                     : process->shared->exposed[rng.below(kRegions)].rkey.load();
   if (rng.below(200) == 0) sqe.num_sge = static_cast<uint16_t>(rng.next());
+  const bool atomic = sqe.opcode == KIWARP_OP_FETCH_ADD || sqe.opcode == KIWARP_OP_CMP_SWAP;
+  if (sqe.opcode == KIWARP_OP_BIND_MW) fillBind(process, file, &sqe, rng);
+  if (atomic && rng.percent(90)) {
+    sqe.num_sge = 1;
+    sqe.inline_len = 0;
+    sqe.flags &= static_cast<uint8_t>(~KIWARP_SQE_INLINE);
+    sqe.remote_addr &= ~uint64_t{7};
+    sqe.atomic.compare_add = rng.next();
+  }
   std::memcpy(at, &sqe, sizeof(sqe));
   fillSges(file, at + sizeof(sqe), room, rng);
+  if (atomic && room) std::memcpy(at + sizeof(sqe) + offsetof(kiwarp_sge, length), &kWord, 4);
 }
 
 int doorbell(const File& file, uint32_t number, uint32_t handle) {
@@ -356,34 +313,8 @@ void postRecv(Process* process, File* file, Rng& rng) {
   uint8_t* ring = qp.rings;
   const uint32_t stride = qp.rq_stride, entries = qp.rq_entries;
   if (!ring || stride < sizeof(kiwarp_rqe)) return;
-  ring += qp.rq_offset;
-  const auto room = static_cast<unsigned>(
-      std::min<size_t>(4, (stride - sizeof(kiwarp_rqe)) / sizeof(kiwarp_sge)));
-  auto* producer = word(ring, offsetof(kiwarp_ring_ctrl, producer));
-  uint32_t next = *producer;
-  for (auto n = 1 + rng.below(8); n > 0; --n, ++next) {
-    uint8_t* at = ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride;
-    const kiwarp_rqe rqe{rng.next(), static_cast<uint32_t>(rng.below(room + 1)), 0};
-    std::memcpy(at, &rqe, sizeof(rqe));
-    fillSges(file, at + sizeof(rqe), room, rng);
-  }
-  *producer = rng.below(150) ? next : static_cast<uint32_t>(rng.next());
+  fillRecvs(file, ring + qp.rq_offset, entries, stride, rng);
   process->tell(kPostRecv, doorbell(*file, IB_USER_VERBS_CMD_POST_RECV, doubtful(qp.handle, rng)));
-}
-
-// Other memory at the addresses that are registered.
-void remap(Process* process, File*, Rng& rng) {
-  const size_t offset = rng.below(process->memory_size / kPage) * kPage;
-  const size_t length =
-      std::min<size_t>((1 + rng.below(32)) * kPage, process->memory_size - offset);
-  uint8_t* at = process->memory + offset;
-  if (rng.percent(50)) {
-    process->tell(kRemap, madvise(at, length, MADV_DONTNEED) ? errno : 0);
-  } else {
-    void* there =
-        mmap(at, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    process->tell(kRemap, there == MAP_FAILED ? errno : 0);
-  }
 }
 
 // A command that nobody would write; and mappings at any offset, with any length.
@@ -413,13 +344,37 @@ struct Weighted {
   Call call;
 };
 constexpr Weighted kCalls[] = {
-    {6, allocPd},   {1, deallocPd}, {8, regMr},     {4, deregMr},   {3, createChannel},
-    {8, readEvent}, {6, createCq},  {2, destroyCq}, {14, useCq},    {8, createQp},
-    {3, destroyQp}, {1, modifyQp},  {3, queryQp},   {30, postSend}, {25, postRecv},
-    {3, remap},     {3, garbage},
+    {6, allocPd},    {1, deallocPd},  {8, regMr},         {4, deregMr},   {2, reregMr},
+    {3, allocMw},    {1, deallocMw},  {3, createChannel}, {8, readEvent}, {4, createCq},
+    {2, createCqEx}, {2, destroyCq},  {2, resizeCq},      {2, modifyCq},  {14, useCq},
+    {3, createSrq},  {1, destroySrq}, {2, modifySrq},     {1, querySrq},  {8, postSrq},
+    {8, createQp},   {3, destroyQp},  {1, modifyQp},      {3, queryQp},   {30, postSend},
+    {25, postRecv},  {3, remap},      {3, garbage},
 };
 
 }  // namespace
+
+uint8_t* mapRing(const File& file, uint64_t key, uint64_t size) {
+  const size_t length = (size + kPage - 1) & ~(kPage - 1);
+  void* at =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, static_cast<off_t>(key));
+  return at == MAP_FAILED ? nullptr : static_cast<uint8_t*>(at);
+}
+
+// Entries that are filled, and a producer index, which may be any.
+void fillRecvs(File* file, uint8_t* ring, uint32_t entries, uint32_t stride, Rng& rng) {
+  const auto room = static_cast<unsigned>(
+      std::min<size_t>(4, (stride - sizeof(kiwarp_rqe)) / sizeof(kiwarp_sge)));
+  auto* producer = word(ring, offsetof(kiwarp_ring_ctrl, producer));
+  uint32_t next = *producer;
+  for (auto n = 1 + rng.below(8); n > 0; --n, ++next) {
+    uint8_t* at = ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride;
+    const kiwarp_rqe rqe{rng.next(), static_cast<uint32_t>(rng.below(room + 1)), 0};
+    std::memcpy(at, &rqe, sizeof(rqe));
+    fillSges(file, at + sizeof(rqe), room, rng);
+  }
+  *producer = rng.below(150) ? next : static_cast<uint32_t>(rng.next());
+}
 
 // Takes the place of what was open there before, under threads that use it.
 bool openFile(Process* process, File* file, Rng& rng, Kind kind) {

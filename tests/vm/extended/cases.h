@@ -8,6 +8,7 @@
 namespace kiwarp::vm {
 
 void addCqCases(std::vector<Case>* cases);
+void addDomainCases(std::vector<Case>* cases);
 void addMrCases(std::vector<Case>* cases);
 void addPollCases(std::vector<Case>* cases);
 void addPostCases(std::vector<Case>* cases);

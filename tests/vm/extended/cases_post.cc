@@ -3,10 +3,17 @@
 // Posting by ibv_wr_*().
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include "extended/cases.h"
+#include "rdma/kiwarp-abi.h"
 
 namespace kiwarp::vm {
 namespace {
@@ -302,14 +309,75 @@ void useExtensions(Env& env, uint64_t ops) {
   env.expectAlive(*ex.link);
 }
 
+std::set<uintptr_t> ringsMapped() {
+  std::set<uintptr_t> starts;
+  std::ifstream file("/proc/self/maps");
+  for (std::string line; std::getline(file, line);) {
+    uintptr_t start = 0;
+    if (line.find("/dev/infiniband/uverbs") != std::string::npos &&
+        std::sscanf(line.c_str(), "%" SCNxPTR, &start) == 1) {
+      starts.insert(start);
+    }
+  }
+  return starts;
+}
+
+// A process writes an operation into its send ring that only kernel consumers may post. The answer
+// to the peer's Read makes the kernel look at the ring.
+void kernelOnly(Env& env, uint8_t opcode) {
+  const std::string what = strf("operation %d", opcode);
+  std::set<uintptr_t> before, after;
+  LinkOptions options;
+  options.client.send_sge = 4;
+  options.make_qp = [&](CmId& id, const QpConfig& config) {
+    if (after.empty()) before = ringsMapped();
+    const ibv_qp_cap cap = createQp(id, config);
+    if (config.send_sge == 4) after = ringsMapped();
+    return cap;
+  };
+  auto link = env.connect(options);
+  uintptr_t ring = 0;
+  for (uintptr_t start : after) {
+    if (!before.contains(start)) ring = start;
+  }
+  if (!ring) fail("no mapping is new");
+
+  const Buffer near(env.pd(), kSize, kFull | IBV_ACCESS_REMOTE_ATOMIC);
+  const Buffer far(env.pd(), kSize, kFull | IBV_ACCESS_REMOTE_ATOMIC);
+  struct {
+    kiwarp_sqe sqe;
+    kiwarp_sge sge;
+    std::array<uint64_t, 2> masks;
+  } entry{};
+  entry.sqe.wr_id = 1;
+  entry.sqe.opcode = opcode;
+  entry.sqe.num_sge = 1;
+  entry.sqe.remote_addr = far.address();
+  entry.sqe.rkey = far.rkey();
+  entry.sqe.atomic.swap = ~uint64_t{};
+  entry.sge = {near.address(), 8, near.lkey()};
+  entry.masks = {0, ~uint64_t{}};
+  std::memset(far.data(), 0, kSize);
+  std::memcpy(reinterpret_cast<void*>(ring + KIWARP_RING_ENTRIES_OFF), &entry, sizeof(entry));
+  std::atomic_ref(reinterpret_cast<kiwarp_ring_ctrl*>(ring)->producer) = 1;
+  expectErrno(
+      "the peer posts", 0,
+      postSend(link->server.qp(), {Work::read(2, {far.sge(8, 8)}, near.address(), near.rkey())})
+          .error);
+  const ibv_wc wc = env.awaitWc(link->client.send_cq.get(), what);
+  expectWord((what + ": status").c_str(), IBV_WC_LOC_QP_OP_ERR, wc.status);
+  expectWord((what + ": memory").c_str(), 0, wordAt(far, 0));
+}
+
 void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoil = 0,
-              uint32_t more = 0) {
+              uint32_t more = 0, uint32_t create_flags = 0) {
   Cq cq = createCq(env.context(), 16);
   QpConfig config;
   config.pd = env.pd();
   config.send_cq = config.recv_cq = cq.get();
   ibv_qp_init_attr_ex attr = attributes(config, ops);
   attr.comp_mask = (attr.comp_mask & ~spoil) | more;
+  attr.create_flags = create_flags;
   errno = 0;
   RawQp qp(ibv_create_qp_ex(env.context(), &attr));
   expectErrno(what, error, qp ? 0 : errno);
@@ -331,6 +399,10 @@ void extensions(Env& env) {
   for (uint64_t op : kExtensions) all |= op;
   if (env.attr().atomic_cap != IBV_ATOMIC_NONE) {
     useExtensions(env, all);
+    for (auto op : {KIWARP_OP_READ_INV, KIWARP_OP_REG_MR, KIWARP_OP_MASKED_FETCH_ADD,
+                    KIWARP_OP_MASKED_CMP_SWAP}) {
+      kernelOnly(env, static_cast<uint8_t>(op));
+    }
     return;
   }
   for (uint64_t op : kExtensions) refuseQp(env, "switched off", EOPNOTSUPP, kOps | op);
@@ -341,7 +413,9 @@ void created(Env& env) {
   refuseQp(env, "TSO", EOPNOTSUPP, kOps | IBV_QP_EX_WITH_TSO);
   refuseQp(env, "atomic Writes", EOPNOTSUPP, kOps | IBV_QP_EX_WITH_ATOMIC_WRITE);
   refuseQp(env, "no protection domain", EINVAL, kOps, IBV_QP_INIT_ATTR_PD);
-  refuseQp(env, "creation flags", EOPNOTSUPP, kOps, 0, IBV_QP_INIT_ATTR_CREATE_FLAGS);
+  refuseQp(env, "no creation flags", 0, kOps, 0, IBV_QP_INIT_ATTR_CREATE_FLAGS);
+  refuseQp(env, "a creation flag", EOPNOTSUPP, kOps, 0, IBV_QP_INIT_ATTR_CREATE_FLAGS,
+           IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
   auto link = env.connect();
   if (ibv_qp_to_qp_ex(link->client.qp())) fail("a queue pair without functions has some");
 }

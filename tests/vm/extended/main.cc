@@ -38,6 +38,7 @@ void onAlarm(int) {
 std::vector<Case> allCases() {
   std::vector<Case> cases;
   kiwarp::vm::addCqCases(&cases);
+  kiwarp::vm::addDomainCases(&cases);
   kiwarp::vm::addMrCases(&cases);
   kiwarp::vm::addPollCases(&cases);
   kiwarp::vm::addPostCases(&cases);

@@ -15,30 +15,51 @@ export INITIATOR=$InitiatorName
 # node ARG...: of the initiator's record of the target.
 node() { iscsiadm -m node -T "$IQN" -p "$TARGET:3260" -I iser "$@"; }
 
-# What this end of a connection without progress waits for.
-iser_stalled() {
-	grep -rHE '[1-9]' /sys/class/infiniband/*/ports/1/hw_counters/ | sed 's/^.*infiniband.//'
-	rdma -dd resource show qp
-	rdma -dd resource show cq
-	ss -tinm
-	! pgrep -ox tgtd || cat "/proc/$(pgrep -ox tgtd)/wchan"
-	dmesg | tail -n 20
+# overlooked LOG: iscsiadm has missed the answer to its question, by a race of its own. It polls for
+# the answer, but while it waits for the kernel to confirm the question (__kipc_call() of open-iscsi
+# 2.1.8) it takes all that comes first from the same socket, the answer too. Its log then has that
+# event (101, ISCSI_KEVENT_RECV_PDU) between login and poll.
+overlooked() {
+	awk '/discovery login success/ { asked = 1 }
+		asked && /got 101, handling/ { missed = 1 }
+		/polling fd/ { asked = 0 }
+		END { exit !missed }' "$1"
 }
 
-# On a busy machine a discovery may end after 30 seconds without an answer. The cause is not known:
-# both of the initiator's Sends and receives had completed, and ib_iser had polled them. The state of
-# this end is printed while it lasts, and the discovery is tried again.
-iser_found() {
-	local try pid
-	for try in 1 2 3 4; do
-		howto iser discover &
-		pid=$!
-		until_true 4 gone "$pid" || { echo "no answer for long"; iser_stalled; } | sed 's/^/# /'
-		wait "$pid" && return
-		echo "# try $try failed"
-	done
-	return 1
+# unexpected_send LOG: after the login the target, which was tgtd, has sent something for which ib_iser
+# has no receive, so that the initiator's RNIC ended the connection. Seen once; the cause is not known.
+unexpected_send() {
+	grep -q 'login success' "$1" && dmesg | tail -n 6 | grep 'no buffer available for the MSN'
 }
+
+# iser_found [PAGE BLOCK]: the page's discovery, which gets another try if one of these is to blame. The
+# first is on a busy machine, where whoever answers runs before iscsiadm goes on, and with preempt=full
+# every time; iscsiadm ends after 30 seconds, or by a fault of its own, not to be reported.
+iser_found() {
+	local try
+	echo 0 >/proc/sys/debug/exception-trace
+	for try in 1 2 3 4; do
+		howto_verbosely "${1:-iser}" "${2:-discover}" >"$LOGS/discovery-$try" 2>&1 && break
+		if overlooked "$LOGS/discovery-$try"; then
+			echo "# try $try: iscsiadm has overlooked the answer"
+		elif unexpected_send "$LOGS/discovery-$try"; then
+			echo "# try $try: the target has sent what nobody waits for"
+		else
+			break
+		fi
+	done
+	echo 1 >/proc/sys/debug/exception-trace
+	cat "$LOGS/discovery-$try"
+	grep -q "3260,1 $IQN" "$LOGS/discovery-$try"
+}
+
+# The block's iscsiadm says what it does.
+howto_verbosely() (
+	# shellcheck disable=SC2317
+	iscsiadm() { command iscsiadm -d 5 "$@"; }
+	export -f iscsiadm
+	howto "$@"
+)
 
 # What it had to say, for the suite's log.
 iser_found_notes() { grep '^#' "$log"; }

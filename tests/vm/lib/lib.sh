@@ -110,6 +110,18 @@ until_true() {
 	done
 }
 
+# grows COMMAND...: the number that it prints does, in ten seconds at most.
+grows() {
+	local before
+	before=$("$@") && until_true 10 is_more "$before" "$@"
+}
+
+is_more() { # THAN COMMAND...
+	local than=$1 now
+	shift
+	now=$("$@") && [ "$now" -gt "$than" ]
+}
+
 # listening NS PORT: somebody listens there. NS is a namespace's name, or - for the first one.
 listening() {
 	in_ns "$1" ss -Hltn "sport = :$2" | grep -q .
@@ -220,9 +232,10 @@ pair_judge() { # WHAT
 # does not try again but crashes. It gets another try of ours; any other failure does not. The kernel
 # is not to report the crash, which would fail the run: of this pair both exit codes are judged.
 pair_perftest() {
-	local what=$1 server_ns=$2 client_ns=$3 address=$4 try
+	local what=$1 server_ns=$2 client_ns=$3 address=$4 try report=/proc/sys/debug/exception-trace
 	shift 4
-	echo 0 >/proc/sys/debug/exception-trace
+	# User-Mode Linux has none.
+	[ ! -e $report ] || echo 0 >$report
 	for try in 1 2 3 4 5; do
 		port=$((port + 1))
 		pair_run "$what" $port "$server_ns" "$client_ns" "$@" -R -F -p $port -- \
@@ -231,7 +244,7 @@ pair_perftest() {
 			break
 		note "$what: try $try: perftest's client came before its server listened again"
 	done
-	echo 1 >/proc/sys/debug/exception-trace
+	[ ! -e $report ] || echo 1 >$report
 	pair_judge "$what"
 }
 
@@ -323,7 +336,22 @@ add_pair() {
 	until_true 10 active db || die "port of db is not active"
 }
 
-active() { rdma link show "$1/1" | grep -q 'state ACTIVE'; }
+# extensions 0|1 DEVICE...: those of RFC 7306.
+extensions() {
+	local value=$1 dev
+	shift
+	for dev; do
+		echo "$value" | tee "/sys/class/infiniband/$dev"/settings/{immediate,atomics} >/dev/null ||
+			return
+	done
+}
+
+active() { active_in - "$1"; }
+
+# A device as a namespace sees it, or with - the first one.
+active_in() { in_ns "$1" rdma link show "$2/1" | grep -q 'state ACTIVE'; }
+seen_in() { in_ns "$1" rdma link show | grep -q "link $2/"; }
+unseen_in() { ! seen_in "$@"; }
 
 # Unload what was loaded: a module that cannot go, or leaves something, is a failure.
 teardown_pair() {

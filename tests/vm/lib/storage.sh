@@ -138,18 +138,6 @@ ios_done() {
 	read -ra stat 2>/dev/null <"/sys/block/${1##*/}/stat" && echo $((stat[0] + stat[4]))
 }
 
-# grows COMMAND...: the number that it prints does, in ten seconds at most.
-grows() {
-	local before
-	before=$("$@") && until_true 10 is_more "$before" "$@"
-}
-
-is_more() { # THAN COMMAND...
-	local than=$1 now
-	shift
-	now=$("$@") && [ "$now" -gt "$than" ]
-}
-
 # copy_sources TO FOLDER...: this project's folders. same_sources: they are as they were.
 copy_sources() {
 	local to=$1

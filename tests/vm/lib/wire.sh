@@ -13,39 +13,61 @@ make_wire() {
 
 # join_wire: the addresses and routes for va and vb, which are there and lead to each other.
 join_wire() {
-	local dev family
+	local dev
 	# What arrives by an end is for this machine; what this machine sends to an end's
 	# address leaves by the other; only then come the addresses that are local.
-	for family in -4 -6; do
-		ip $family rule add pref 1 iif va lookup local
-		ip $family rule add pref 1 iif vb lookup local
-		ip $family rule add pref 9 lookup local
-		ip $family rule del pref 0
+	wire_rules va vb 10.1.0 101
+	ip rule add pref 9 lookup local
+	ip rule del pref 0
+	for dev in va vb; do
+		ip -6 rule add pref 1 iif $dev lookup local
+		sysctl -q "net.ipv6.conf.$dev.accept_dad=0"
 	done
-	ip rule add pref 2 to 10.1.0.1 lookup 101
-	ip rule add pref 2 to 10.1.0.2 lookup 102
+	ip -6 rule add pref 9 lookup local
+	ip -6 rule del pref 0
 	ip -6 rule add pref 2 to fd01::1 lookup 101
 	ip -6 rule add pref 2 to fd01::2 lookup 102
-	for dev in va vb; do
-		sysctl -q "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0" \
-			"net.ipv6.conf.$dev.accept_dad=0"
-	done
 	wire_up
+}
+
+# wire_rules A B NET TABLE: what is for NET.1 of A or NET.2 of B is looked up in TABLE and the next.
+wire_rules() {
+	local dev
+	for dev in "$1" "$2"; do
+		ip rule add pref 1 iif "$dev" lookup local
+		sysctl -q "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0"
+	done
+	ip rule add pref 2 to "$3.1" lookup "$4"
+	ip rule add pref 2 to "$3.2" lookup "$(($4 + 1))"
+}
+
+# wire_routes A B NET TABLE: the addresses, and the routes of those tables.
+wire_routes() {
+	ip addr replace "$3.1/32" dev "$1"
+	ip addr replace "$3.2/32" dev "$2"
+	ip link set "$1" up
+	ip link set "$2" up
+	ip route replace "$3.1" dev "$2" src "$3.2" table "$4"
+	ip route replace "$3.2" dev "$1" src "$3.1" table "$(($4 + 1))"
 }
 
 # An interface that goes down takes its routes along.
 wire_up() {
-	ip addr replace 10.1.0.1/32 dev va
-	ip addr replace 10.1.0.2/32 dev vb
+	wire_routes va vb 10.1.0 101
 	ip addr replace fd01::1/128 dev va nodad
 	ip addr replace fd01::2/128 dev vb nodad
-	ip link set va up
-	ip link set vb up
-	ip route replace 10.1.0.1 dev vb src 10.1.0.2 table 101
-	ip route replace 10.1.0.2 dev va src 10.1.0.1 table 102
 	ip -6 route replace fd01::1 dev vb src fd01::2 table 101
 	ip -6 route replace fd01::2 dev va src fd01::1 table 102
 }
+
+# make_second_wire: another, beside the first: vc (10.1.1.1) and vd (10.1.1.2).
+make_second_wire() {
+	ip link add vc mtu 1500 type veth peer name vd mtu 1500 || die "veth"
+	wire_rules vc vd 10.1.1 103
+	second_wire_up
+}
+
+second_wire_up() { wire_routes vc vd 10.1.1 103; }
 
 # plug_cable ADDRESS: eth0, which another guest's is joined to.
 plug_cable() {

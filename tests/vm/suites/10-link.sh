@@ -226,6 +226,24 @@ namespace_goes() {
 	check "the namespace goes, and the device with it" until_true 20 no_device g0
 }
 
+# A process in the middle of a system call on a device holds up its end for as long as it likes. A new
+# device that it is in the way of is waited for, but not for ever.
+held_up() {
+	ip netns add later
+	ip link add dum1 type dummy
+	ip link set dum1 up
+	check "a device over dum1" link_add k0 - dum1
+	LIMIT=600 start stall - python3 -B "$TOP/tests/vm/tenants/stall.py" k0
+	check "held up: a process stays in a system call" until_true 60 grep -q stalled "$server_log"
+	ip link set dum1 netns later
+	check_fails "held up: adding the device where the interface is now" \
+		'File exists|Too many open files' link_add k0 later dum1
+	stop stall
+	check "held up: it is added when the process has gone" link_add k0 later dum1
+	ip netns del later
+	check "held up: it goes" until_true 20 no_device k0
+}
+
 # Devices go when the module does; interfaces must be free to go afterwards.
 unload() {
 	local i
@@ -252,6 +270,7 @@ refusals
 if [ "$DEV_TYPE" = kiwarp ]; then
 	true_values
 	details
+	held_up
 fi
 port_follows
 check "40 times add and delete" churn

@@ -120,7 +120,7 @@ complete_words() {
 }
 
 files() {
-	check "the unit is valid" systemd-analyze verify "kiwarp@ve0.service"
+	check "the units are valid" systemd-analyze verify kiwarp@ve0.service kiwarp-again@ve0.service
 	check_says "completion: commands" '^doctor down$' complete_words kiwarp "do"
 	check_says "completion: interfaces" '^ve0 ve1$' complete_words kiwarp add ve
 	check_says "completion: settings" '^markers= mpa_rev= mpa_rev_accept=$' complete_words kiwarp set kiwarp0 m

@@ -72,6 +72,7 @@ settings() {
 copied() { [ "$(count tx_zcopy_copied)" -gt 0 ]; }
 
 bytes() {
+	check "the extensions of RFC 7306 are on" extensions 1 da db
 	check "all of 1 KiB and more" put zcopy_min 1024
 	verifier "a clean wire" --ops 6000 --max-size 256k
 	check "a receiver on this machine copies" copied

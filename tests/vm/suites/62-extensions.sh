@@ -10,9 +10,6 @@ atomics=$TOP/build/host/tests/vm/kiwarp-atomics
 port=18900
 PATIENCE=170
 
-# setting DEVICE VALUE: of both extensions
-setting() { echo "$2" | tee "/sys/class/infiniband/$1"/settings/{immediate,atomics} >/dev/null; }
-
 run() { # WHAT CONNECTIONS COUNT
 	port=$((port + 1))
 	pair "$1" $port a b "$atomics" --server 10.1.0.1 --port $port --connections "$2" --count "$3" -- \
@@ -36,9 +33,9 @@ capability() { ip netns exec "$1" ibv_devinfo -v -d "d$1"; }
 setup_pair
 check_says "off: no atomic operations" 'atomic_cap:[[:space:]]+ATOMIC_NONE' capability a
 refused "off: they are refused" EOPNOTSUPP
-setting db 1
+extensions 1 db
 refused "on, and the peer has none: its Terminate ends the connection" 'remote invalid request error'
-setting da 1
+extensions 1 da
 check_says "on: there are atomic operations" 'atomic_cap:[[:space:]]+ATOMIC_GLOB' capability a
 run "one connection and the CPU" 1 300
 run "four connections and the CPU" 4 "${COUNT:-300}"

@@ -60,7 +60,7 @@ both_ways() {
 	verifier "IPv6, 4 QPs" b a fd01::2 --ops 3000 --qps 4 --max-size 64k
 	verifier "short messages, deep queues" a b 10.1.0.1 --ops 3000 --qps 8 --depth 256 \
 		--max-size 4k
-	verifier "long messages" a b 10.1.0.1 --ops 100 --max-size 16m --qps 1
+	verifier "long messages" a b 10.1.0.1 --ops 100 --max-size 16m --qps 1 --without srq
 	for mtu in 256 577 1499 9000; do
 		set_mtu $mtu
 		verifier "MTU $mtu" a b 10.1.0.1 --ops 1500 --max-size 32k
@@ -217,6 +217,7 @@ captured() {
 }
 
 setup_pair
+check "the extensions of RFC 7306 are on" extensions 1 da db
 captured
 both_ways
 one_way

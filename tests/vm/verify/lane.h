@@ -9,38 +9,9 @@
 #include "common/cm.h"
 #include "common/verbs.h"
 #include "verify/op_stream.h"
+#include "verify/profile.h"
 
 namespace kiwarp::vm {
-
-// What this side's device and provider can do; `can` concerns what it sends, `serves` what it
-// lets the peer do.
-struct Profile {
-  // Whether this side posts Reads; it always serves the peer's.
-  bool reads = true;
-  // RDMA Reads of no bytes.
-  bool zero_reads = true;
-  // Short messages out of memory that straddles a page (siw garbles them).
-  bool straddle = true;
-  bool can_invalidate = true;
-  // A process's regions are not the peer's to invalidate (siw allows it).
-  bool serves_invalidate = false;
-  // The receive's completion says what was invalidated (siw's provider keeps it to itself).
-  bool tells_invalidate = true;
-  // MRs whose addresses differ from the memory's.
-  bool iova = true;
-  // RDMA Reads with a fence.
-  bool fenced_reads = true;
-  // Completions come in the order of posting even when a Read lies between (siw's do not unless
-  // what follows the Read is fenced).
-  bool ordered = true;
-  // Source buffers change as soon as their work request has completed (siw completes before TCP has
-  // let go of them). Without this, messages come only from memory that never changes.
-  bool reuse = true;
-  // SGEs of no length inside a list.
-  bool zero_sge = true;
-  uint32_t inline_data = 256;
-  uint32_t max_sge = 16;
-};
 
 struct Region {
   Memory memory;
@@ -58,19 +29,28 @@ struct RemoteRegion {
 struct PeerKeys {
   RemoteRegion ocean;
   RemoteRegion target;
+  RemoteRegion words;
   std::array<RemoteRegion, kWindows> windows;
   bool known = false;
 };
 
 struct Counters {
-  uint64_t sends = 0, sends_solicited = 0, sends_invalidate = 0, writes = 0, reads = 0;
+  uint64_t sends = 0, sends_solicited = 0, sends_invalidate = 0, sends_immediate = 0;
+  uint64_t writes = 0, writes_immediate = 0, reads = 0, atomics = 0;
   uint64_t inlined = 0, unsignalled = 0, fenced = 0, lists = 0;
-  uint64_t received = 0, checked_writes = 0, checked_reads = 0;
+  uint64_t received = 0, checked_writes = 0, checked_reads = 0, checked_atomics = 0;
   uint64_t bytes_sent = 0, bytes_checked = 0;
+  uint64_t binds = 0, invalidated_here = 0;
+  uint64_t shared = 0, limits = 0, resized = 0;
   uint64_t mismatches = 0, lost_wakeups = 0;
   uint64_t wakeups = 0, flushed = 0;
 
-  uint64_t posted() const { return sends + sends_invalidate + writes + reads; }
+  // Those that take a receive of the peer's.
+  uint64_t messages() const {
+    return sends + sends_invalidate + sends_immediate + writes_immediate;
+  }
+  uint64_t allWrites() const { return writes + writes_immediate; }
+  uint64_t posted() const { return messages() + writes + reads + atomics; }
 };
 
 class Report {
@@ -90,6 +70,8 @@ struct Oceans {
   uint64_t own_shifted_base = 0;
 };
 
+class SharedReceives;
+
 // One connection and the memory that belongs to it.
 struct Lane {
   uint32_t index = 0;
@@ -97,21 +79,23 @@ struct Lane {
   Cq send_cq_owned, recv_cq_owned;
   ibv_cq* send_cq = nullptr;
   ibv_cq* recv_cq = nullptr;
-  Region target, sink, scratch, inbox;
-  Memory window_memory;
-  std::array<Mr, kWindows> windows;
+  Region target, sink, scratch, inbox, words;
+  // Where it takes its receives from, if not from its own queue.
+  SharedReceives* shared = nullptr;
   CmId id;
   ibv_qp_cap cap{};
   uint32_t max_read_sge = 1;
   bool signal_all = false;
   bool established = false;
   bool disconnected = false;
+  // The event of those that share receives has come: there are no more completions of theirs.
+  bool last_receive = false;
   PeerKeys peer;
-
-  uint64_t windowBase(unsigned window) const;
 };
 
 constexpr uint64_t kRecvBit = uint64_t{1} << 63;
+// The receive was any lane's: its sequence is a place in the shared queue's memory.
+constexpr uint64_t kSharedBit = uint64_t{1} << 62;
 constexpr unsigned kLaneShift = 48;
 
 inline uint64_t wrId(uint32_t lane, uint64_t sequence, bool recv) {

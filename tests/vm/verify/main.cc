@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -27,7 +28,8 @@ const char kUsage[] =
     "  --wait MODE       event (default), solicited or poll\n"
     "  --profile NAME    full (default) or siw: what this side's device can do\n"
     "  --without LIST    of reads,zero-reads,fenced-reads,invalidate,serve-invalidate,\n"
-    "                    tell-invalidate,iova,reuse,zero-sge,straddle,ordered\n"
+    "                    tell-invalidate,iova,reuse,zero-sge,straddle,ordered,srq,windows,\n"
+    "                    immediates,atomics (these four: if both sides have them)\n"
     "  --inline N        inline data to ask for, --sge N: SGEs to ask for\n"
     "  --ord N           RDMA Reads in flight to ask for (16)\n"
     "  --timeout S       for everything (300), --stall S: without any progress (30)\n"
@@ -42,53 +44,8 @@ void applyWithout(const std::string& list, Profile* profile, const Options& opti
     const size_t end = std::min(list.find(',', at), list.size());
     const std::string name = list.substr(at, end - at);
     at = end + 1;
-    if (name == "reads") {
-      profile->reads = false;
-    } else if (name == "zero-reads") {
-      profile->zero_reads = false;
-    } else if (name == "straddle") {
-      profile->straddle = false;
-    } else if (name == "fenced-reads") {
-      profile->fenced_reads = false;
-    } else if (name == "ordered") {
-      profile->ordered = false;
-    } else if (name == "invalidate") {
-      profile->can_invalidate = false;
-    } else if (name == "serve-invalidate") {
-      profile->serves_invalidate = false;
-    } else if (name == "tell-invalidate") {
-      profile->tells_invalidate = false;
-    } else if (name == "iova") {
-      profile->iova = false;
-    } else if (name == "reuse") {
-      profile->reuse = false;
-    } else if (name == "zero-sge") {
-      profile->zero_sge = false;
-    } else {
-      options.misuse("--without " + name);
-    }
+    if (!kiwarp::vm::takeAway(profile, name)) options.misuse("--without " + name);
   }
-}
-
-// siw ignores the iova; completes Sends before their bytes are acknowledged, and before the Reads
-// in front of them; has 6 SGEs and 80 bytes of inline data; refuses fenced Reads, Reads of no
-// bytes and lists of no SGEs; garbles short messages that straddle a page; and its provider
-// neither sends nor reports an invalidation, which its peer may ask for of any region.
-Profile siwProfile() {
-  Profile profile;
-  profile.zero_reads = false;
-  profile.can_invalidate = false;
-  profile.serves_invalidate = true;
-  profile.tells_invalidate = false;
-  profile.iova = false;
-  profile.reuse = false;
-  profile.fenced_reads = false;
-  profile.ordered = false;
-  profile.zero_sge = false;
-  profile.straddle = false;
-  profile.inline_data = 80;
-  profile.max_sge = 6;
-  return profile;
 }
 
 struct Arguments {
@@ -140,7 +97,7 @@ void parse(int argc, char** argv, Arguments* arguments) {
     options.misuse("--wait " + arguments->wait);
   }
   if (arguments->profile == "siw") {
-    settings.profile = siwProfile();
+    settings.profile = kiwarp::vm::siwProfile();
   } else if (arguments->profile != "full") {
     options.misuse("--profile " + arguments->profile);
   }

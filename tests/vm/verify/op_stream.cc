@@ -78,7 +78,9 @@ uint32_t OpStream::pickReadSize(uint64_t limit) {
   return size == 0 && !params_.zero_reads ? 1 : size;
 }
 
-Op OpStream::makeSend(uint64_t limit) { return makeSendOf(pickSize(limit)); }
+Op OpStream::makeSend(uint64_t limit) {
+  return makeSendOf(pickSize(std::min(limit, params_.send_limit)));
+}
 
 Op OpStream::makeSendOf(uint32_t size) {
   Op op{};
@@ -89,7 +91,16 @@ Op OpStream::makeSendOf(uint32_t size) {
   return op;
 }
 
-Op OpStream::makeWrite(uint64_t limit) { return place(makeSend(limit)); }
+Op OpStream::makeWrite(uint64_t limit) { return place(makeSendOf(pickSize(limit))); }
+
+Op OpStream::makeClosing(uint64_t limit) {
+  if (!params_.immediates || rng_.percent(60)) return makeSend(limit);
+  const bool write = rng_.percent(50);
+  Op op = write ? makeWrite(limit) : makeSendOf(0);
+  op.kind = write ? OpKind::kWriteImmediate : OpKind::kSendImmediate;
+  op.immediate = static_cast<uint32_t>(rng_.next());
+  return op;
+}
 
 Op OpStream::place(Op op) {
   op.kind = OpKind::kWrite;
@@ -106,31 +117,98 @@ Op OpStream::makeRead(uint64_t limit) {
   return op;
 }
 
-void OpStream::addInvalidation(Group* group) {
-  Op write = makeSend(kWindowSize - 2 * kGuard);
+Op OpStream::makeAtomic(unsigned word) {
+  Op op{};
+  op.kind = OpKind::kAtomic;
+  op.size = kWordSize;
+  op.word = static_cast<int>(word);
+  op.atomic = words_.draw(&rng_, word);
+  return op;
+}
+
+Extent windowRange(const StreamParams& params, unsigned window, uint64_t use) {
+  if (!params.windows) return {kGuard, kWindowSize - kGuard};
+  Rng rng(params.seed ^ uint64_t{params.qp} << 32 ^ uint64_t{params.from_client} << 48 ^
+          (use * kWindows + window) << 4);
+  // It begins and ends anywhere in a page, and often covers parts of two.
+  const uint64_t begin = rng.between(kGuard, kWindowSize / 2);
+  return {begin, rng.between(begin + 1, kWindowSize - kGuard)};
+}
+
+void OpStream::addWindowWrite(Group* group, unsigned window) {
+  const Extent range = windowRange(params_, window, uses_[window]++);
+  const uint64_t length = range.end - range.begin;
+  // All of the window, to both of its ends, is as right as any part.
+  const bool whole = params_.windows && rng_.percent(30);
+  Op write = makeSendOf(whole ? static_cast<uint32_t>(length) : pickSize(length));
   write.kind = OpKind::kWrite;
-  write.window = static_cast<int>(window_);
-  write.target = kGuard + rng_.below(kWindowSize - 2 * kGuard - write.size + 1);
+  write.window = static_cast<int>(window);
+  write.extent = range;
+  write.target = rng_.below(length - write.size + 1);
   group->ops.push_back(write);
-  Op send = makeSend(kSmallLimit);
-  send.kind = OpKind::kSendInvalidate;
-  send.window = static_cast<int>(window_);
-  group->ops.push_back(send);
+}
+
+Op OpStream::makeEndOfWindow(unsigned window) {
+  const bool by_peer =
+      !params_.windows || (params_.invalidate && !isTypeOne(window) && rng_.percent(60));
+  Op end = by_peer ? makeSend(kSmallLimit) : makeClosing(kSmallLimit);
+  if (by_peer) end.kind = OpKind::kSendInvalidate;
+  end.ends = static_cast<int>(window);
+  return end;
+}
+
+void OpStream::addWindow(Group* group) {
+  const unsigned window = window_;
   window_ = (window_ + 1) % kWindows;
+  addWindowWrite(group, window);
+  const bool read_back = params_.windows && params_.reads && rng_.percent(40) &&
+                         (params_.zero_reads || group->ops.back().size > 0);
+  if (read_back) {
+    Op read = group->ops.back();
+    read.kind = OpKind::kRead;
+    read.read_back = true;
+    group->ops.push_back(read);
+  }
+  Op end = makeEndOfWindow(window);
+  // It takes away what the Read needs.
+  end.fence = read_back;
+  group->ops.push_back(end);
 }
 
 void OpStream::addWrites(Group* group) {
   const uint64_t count = rng_.between(1, 4);
-  for (uint64_t i = 0; i < count; ++i) group->ops.push_back(makeWrite(nextLimit(*group)));
-  Op send = makeSend(nextLimit(*group));
+  for (uint64_t i = 0; i < count; ++i) {
+    group->ops.push_back(makeWrite(nextLimit(*group)));
+  }
+  Op send = makeClosing(nextLimit(*group));
   send.fence = rng_.percent(25);
+  group->ops.push_back(send);
+}
+
+// The first half of the words is for groups with a Send, which the peer checks when it has come;
+// the other half, which may change at any time, is checked at the end.
+void OpStream::addWord(Group* group) {
+  const unsigned word = word_;
+  word_ = (word_ + 1) % (kWords / 2);
+  const uint64_t count = rng_.between(1, 3);
+  for (uint64_t i = 0; i < count; ++i) group->ops.push_back(makeAtomic(word));
+  if (params_.reads && rng_.percent(40)) {
+    // Without a fence: Reads and atomic operations are carried out in order.
+    Op read = group->ops.back();
+    read.kind = OpKind::kRead;
+    group->ops.push_back(read);
+  }
+  Op send = makeClosing(kSmallLimit);
+  send.fence = true;
   group->ops.push_back(send);
 }
 
 void OpStream::addReads(Group* group) {
   const uint64_t count = rng_.between(1, 4);
   for (uint64_t i = 0; i < count; ++i) {
-    Op read = makeRead(nextLimit(*group));
+    const bool atomic = params_.atomics && rng_.percent(35);
+    Op read = atomic ? makeAtomic(static_cast<unsigned>(rng_.between(kWords / 2, kWords - 1)))
+                     : makeRead(nextLimit(*group));
     read.fence = rng_.percent(20);
     group->ops.push_back(read);
   }
@@ -141,7 +219,7 @@ void OpStream::addReadBack(Group* group) {
   if (!params_.straddle && write.size <= kStraddleLimit) write.size = 0;
   group->ops.push_back(write);
   if (!params_.straddle && write.size == 0) {
-    group->ops.push_back(makeSend(kSmallLimit));
+    group->ops.push_back(makeClosing(kSmallLimit));
     return;
   }
   Op read = write;
@@ -149,7 +227,7 @@ void OpStream::addReadBack(Group* group) {
   read.read_back = true;
   group->ops.push_back(read);
   // The peer clears the place when the Send arrives: only the fence keeps it until it's read.
-  Op send = makeSend(kSmallLimit);
+  Op send = makeClosing(kSmallLimit);
   send.fence = true;
   group->ops.push_back(send);
 }
@@ -160,15 +238,16 @@ void OpStream::addRelay(Group* group) {
   const uint64_t skip = rng_.below(read.size + 1);
   Op relay{};
   relay.kind = OpKind::kSend;
-  relay.size = static_cast<uint32_t>(rng_.below(read.size - skip + 1));
+  const bool by_write = rng_.percent(50);
+  const uint64_t limit = by_write ? params_.max_size : params_.send_limit;
+  relay.size = static_cast<uint32_t>(rng_.below(std::min(read.size - skip, limit) + 1));
   if (!params_.straddle && relay.size <= kStraddleLimit) relay.size = 0;
   relay.from = DataFrom::kPeerOcean;
   relay.source = read.source + skip;
   relay.relay_of = 0;
   relay.fence = true;
-  const bool by_write = rng_.percent(50);
   group->ops.push_back(by_write ? place(relay) : relay);
-  if (by_write) group->ops.push_back(makeSend(kSmallLimit));
+  if (by_write) group->ops.push_back(makeClosing(kSmallLimit));
 }
 
 std::optional<Group> OpStream::next() {
@@ -178,10 +257,12 @@ std::optional<Group> OpStream::next() {
   uint64_t roll = rng_.below(100);
   // The opening group has a Send, so that a peer may wait for it before it sends at all.
   if (group.index == 0) roll = 0;
-  if (roll < 30) {
-    group.ops.push_back(makeSend(params_.max_size));
-  } else if (roll < 38 && params_.invalidate) {
-    addInvalidation(&group);
+  if (roll < 26) {
+    group.ops.push_back(makeClosing(params_.max_size));
+  } else if (roll < 36 && (params_.invalidate || params_.windows)) {
+    addWindow(&group);
+  } else if (roll < 44 && params_.atomics) {
+    addWord(&group);
   } else if (roll < 64 || !params_.reads) {
     addWrites(&group);
   } else if (roll < 82) {
@@ -193,8 +274,7 @@ std::optional<Group> OpStream::next() {
   }
   made_ += group.ops.size();
   group.last = made_ >= params_.ops;
-  const OpKind closing = group.ops.back().kind;
-  group.has_send = closing == OpKind::kSend || closing == OpKind::kSendInvalidate;
+  group.has_send = takesReceive(group.ops.back().kind);
   if (group.has_send) group.send_index = sends_++;
   return group;
 }

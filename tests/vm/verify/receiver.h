@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -11,25 +10,26 @@
 #include "common/random.h"
 #include "verify/lane.h"
 #include "verify/op_stream.h"
+#include "verify/shared_receives.h"
+#include "verify/windows.h"
 
 namespace kiwarp::vm {
 
 // Follows the peer's stream of operations: posts a receive of the right size for each coming
-// Send and, when it has arrived, checks it and every Write that went before it.
+// Send and, when it has arrived, checks it and all that went before it. Where receives are shared,
+// it takes one of theirs.
 class Receiver {
  public:
-  // A window's MR was invalidated: the callee registers a new one and returns its rkey.
-  using Renew = std::function<uint32_t(unsigned window)>;
-
   Receiver(Lane* lane, const Oceans* oceans, const Profile& profile, const StreamParams& params,
-           Report* report, Renew renew);
+           Report* report, Windows* windows);
 
   // Posts receives while the queue and the memory for them allow.
   bool refill();
   void complete(const ibv_wc& wc);
-  // Counts the flushed receives behind the last Send; throws on any other failed completion.
-  bool flushed() const { return spares_ > 0 && spares_flushed_ == spares_; }
-  uint64_t posted() const { return posted_; }
+  // The connection has ended, and no receive of it is left.
+  bool flushed() const;
+  // For how many messages there is, or was, a receive.
+  uint64_t posted() const;
   uint64_t processed() const { return processed_; }
   bool done() const { return !coming_ && expected_.empty(); }
   // At the end of a run nothing outside of any transfer may have changed.
@@ -40,12 +40,19 @@ class Receiver {
   struct Expected {
     Group group;
     Area area;
+    uint8_t* base;  // of the area
   };
 
   void fetch();
   bool post(const Group* group);
+  // The oldest spare receive, behind the last Send, has come back.
+  bool isFlushedSpare(const ibv_wc& wc) const;
+  Expected expectedFor(const ibv_wc& wc);
+  void checkCompletion(const ibv_wc& wc, const Group& group) const;
+  void checkGroup(const Group& group);
   void checkWrite(const Group& group, const Op& op);
   void checkMessage(const Expected& expected, const Op& op);
+  void checkWordOf(const Group& group);
   void checkInvalidation(const ibv_wc& wc, const Op& op);
   const uint8_t* expectedData(const Op& op) const;
   void checkUntouched(const char* what, const Memory& memory);
@@ -54,7 +61,7 @@ class Receiver {
   const Oceans* oceans_;
   Profile profile_;
   Report* report_;
-  Renew renew_;
+  Windows* windows_;
   OpStream stream_;
   Rng rng_;
   Arena inbox_;

@@ -58,11 +58,18 @@ bool Session::run() {
   const int flags = fcntl(channel_->fd, F_GETFL);
   checkErrno(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), "fcntl of the channel");
   exchangeKeys();
+  openWindows();
   sendCredits(true);
   runStreams();
   finish();
   disconnectAll();
 
+  const bool ok = judge();
+  printCounters();
+  return ok;
+}
+
+bool Session::judge() {
   const Counters& mine = report_.counters;
   const uint64_t* theirs = peer_result_.value;
   bool ok = mine.mismatches == 0 && mine.lost_wakeups == 0 && theirs[0] == 0;
@@ -72,26 +79,37 @@ bool Session::run() {
     std::printf("COUNTS DIFFER %s: here %llu, there %llu\n", what,
                 static_cast<unsigned long long>(local), static_cast<unsigned long long>(remote));
   };
-  compare("sends received here", mine.received, theirs[1]);
-  compare("sends received there", mine.sends + mine.sends_invalidate, theirs[2]);
+  compare("messages received here", mine.received, theirs[1]);
+  compare("messages received there", mine.messages(), theirs[2]);
   compare("writes checked here", mine.checked_writes, theirs[3]);
-  compare("writes checked there", mine.writes, theirs[4]);
+  compare("writes checked there", mine.allWrites(), theirs[4]);
   compare("reads checked here", mine.checked_reads, mine.reads);
+  compare("atomic operations checked here", mine.checked_atomics, mine.atomics);
+  return ok;
+}
+
+void Session::printCounters() const {
+  const Counters& mine = report_.counters;
   const auto n = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
-      "posted %llu: send %llu (solicited %llu, with invalidate %llu), write %llu, read %llu; "
-      "inline %llu, unsignalled %llu, fenced %llu, in %llu lists, %llu bytes\n",
-      n(mine.posted()), n(mine.sends + mine.sends_invalidate), n(mine.sends_solicited),
-      n(mine.sends_invalidate), n(mine.writes), n(mine.reads), n(mine.inlined), n(mine.unsignalled),
-      n(mine.fenced), n(mine.lists), n(mine.bytes_sent));
+      "posted %llu: message %llu (solicited %llu, Send with invalidate %llu, with immediate %llu), "
+      "write %llu (with immediate %llu), read %llu, atomic %llu; inline %llu, unsignalled %llu, "
+      "fenced %llu, in %llu lists, %llu bytes\n",
+      n(mine.posted()), n(mine.messages()), n(mine.sends_solicited), n(mine.sends_invalidate),
+      n(mine.sends_immediate), n(mine.allWrites()), n(mine.writes_immediate), n(mine.reads),
+      n(mine.atomics), n(mine.inlined), n(mine.unsignalled), n(mine.fenced), n(mine.lists),
+      n(mine.bytes_sent));
   std::printf(
-      "verified: %llu receives, %llu writes, %llu reads, %llu bytes; %llu receives flushed at the "
-      "end; %llu wake-ups\n",
-      n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.bytes_checked),
-      n(mine.flushed), n(mine.wakeups));
+      "verified: %llu receives, %llu writes, %llu reads, %llu atomics, %llu bytes; %llu receives "
+      "flushed at the end; %llu wake-ups\n",
+      n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.checked_atomics),
+      n(mine.bytes_checked), n(mine.flushed), n(mine.wakeups));
+  std::printf(
+      "windows: %llu bindings, %llu invalidated here; shared receives: %llu, %llu limit events, "
+      "resized %llu times\n",
+      n(mine.binds), n(mine.invalidated_here), n(mine.shared), n(mine.limits), n(mine.resized));
   std::printf("mismatches here %llu, at the peer %llu; lost wake-ups here %llu\n",
-              n(mine.mismatches), n(theirs[0]), n(mine.lost_wakeups));
-  return ok;
+              n(mine.mismatches), n(peer_result_.value[0]), n(mine.lost_wakeups));
 }
 
 void Session::runStreams() {
@@ -122,23 +140,39 @@ bool Session::pollCq(ibv_cq* cq) {
   std::array<ibv_wc, kPollBatch> wcs;
   const int n = ibv_poll_cq(cq, kPollBatch, wcs.data());
   if (n < 0) fail("ibv_poll_cq: %s", errnoName(n).c_str());
-  for (int i = 0; i < n; ++i) {
-    const ibv_wc& wc = wcs[static_cast<size_t>(i)];
-    const uint32_t index = laneOf(wc.wr_id);
-    if (index >= workers_.size()) fail("completion of nothing posted: %s", describe(wc).c_str());
-    Worker& worker = workers_[index];
-    if (wc.wr_id & kRecvBit) {
-      worker.receiver->complete(wc);
-      worker.heard = true;
-    } else {
-      worker.sender->complete(wc);
-    }
-  }
+  for (int i = 0; i < n; ++i) handle(cq, wcs[static_cast<size_t>(i)]);
   return n > 0;
 }
 
+Session::Worker& Session::workerOf(const ibv_wc& wc) {
+  // A shared receive is any queue pair's that has taken it.
+  const bool shared = (wc.wr_id & kSharedBit) != 0;
+  const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& candidate) {
+    const Lane& lane = *candidate.lane;
+    return shared ? lane.id->qp->qp_num == wc.qp_num : lane.index == laneOf(wc.wr_id);
+  });
+  if (worker == workers_.end() || (shared && !worker->lane->shared)) {
+    fail("completion of nothing posted: %s", describe(wc).c_str());
+  }
+  return *worker;
+}
+
+void Session::handle(ibv_cq* cq, const ibv_wc& wc) {
+  Worker& worker = workerOf(wc);
+  const bool receive = (wc.wr_id & kRecvBit) != 0;
+  if (cq != (receive ? worker.lane->recv_cq : worker.lane->send_cq)) {
+    fail("completion in another queue: %s", describe(wc).c_str());
+  }
+  if (receive) {
+    worker.receiver->complete(wc);
+    worker.heard = true;
+  } else {
+    worker.sender->complete(wc);
+  }
+}
+
 bool Session::pumpAll() {
-  bool any = false;
+  bool any = shared_receives_ && shared_receives_->refill();
   for (Worker& worker : workers_) {
     any |= worker.receiver->refill();
     if (!settings_.server || !settings_.client_first || worker.heard) {
@@ -175,7 +209,7 @@ bool Session::handleControl() {
         break;
       case kWindowKey:
         sender.onWindowKey(static_cast<unsigned>(message->value[0]),
-                           static_cast<uint32_t>(message->value[1]));
+                           {message->value[1], static_cast<uint32_t>(message->value[2])});
         break;
       case kDone:
         peer_done_ = true;
@@ -285,9 +319,9 @@ void Session::finish() {
   const Counters& counters = report_.counters;
   message.type = kResult;
   message.value[0] = counters.mismatches + counters.lost_wakeups;
-  message.value[1] = counters.sends + counters.sends_invalidate;
+  message.value[1] = counters.messages();
   message.value[2] = counters.received;
-  message.value[3] = counters.writes;
+  message.value[3] = counters.allWrites();
   message.value[4] = counters.checked_writes;
   control_->send(message);
   result_sent_ = true;
@@ -332,7 +366,24 @@ void Session::onCmEvent(const CmEvent& event) {
   fail("unexpected event: %s", describe(event).c_str());
 }
 
+// The end of a connection whose receives are shared: nothing of them is flushed.
+bool Session::onLastReceive(const AsyncEvent& event) {
+  if (!disconnecting_ && !result_sent_) return false;
+  for (Worker& worker : workers_) {
+    Lane& lane = *worker.lane;
+    if (lane.id->qp != event.element || !lane.shared || lane.last_receive) continue;
+    return lane.last_receive = true;
+  }
+  return false;
+}
+
 void Session::onAsyncEvent(const AsyncEvent& event) {
+  if (event.type == IBV_EVENT_SRQ_LIMIT_REACHED && shared_receives_ &&
+      event.element == shared_receives_->queue()) {
+    shared_receives_->onLimit();
+    return;
+  }
+  if (event.type == IBV_EVENT_QP_LAST_WQE_REACHED && onLastReceive(event)) return;
   if (!event.element) {
     std::printf("note: %s\n", describe(event).c_str());
     if (event.type == IBV_EVENT_DEVICE_FATAL) fail("the device is gone");

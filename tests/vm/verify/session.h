@@ -13,6 +13,8 @@
 #include "verify/lane.h"
 #include "verify/receiver.h"
 #include "verify/sender.h"
+#include "verify/shared_receives.h"
+#include "verify/windows.h"
 
 namespace kiwarp::vm {
 
@@ -55,6 +57,7 @@ class Session {
   struct Worker {
     std::unique_ptr<Lane> lane;
     std::unique_ptr<Sender> sender;
+    std::unique_ptr<Windows> windows;
     std::unique_ptr<Receiver> receiver;
     uint64_t credit_posted = 0;
     uint64_t credit_processed = 0;
@@ -69,11 +72,14 @@ class Session {
   void createLane(uint32_t index, CmId id);
   void createCqs(Lane* lane);
   void createLaneQp(Lane* lane);
-  void registerWindow(Lane* lane, unsigned window);
+  void createSharedReceives();
+  StreamParams streamParams(uint32_t index, bool outgoing) const;
   void createStreams(Worker* worker);
+  void tellWindow(const Lane& lane, unsigned window, const RemoteRegion& region);
   void connectAll();
   void acceptAll();
   void exchangeKeys();
+  void openWindows();
   ConnectParams connectParams(uint32_t index) const;
   void checkPrivateData(const CmEvent& event, uint32_t index) const;
 
@@ -81,6 +87,8 @@ class Session {
   void runStreams();
   bool pollOnce();
   bool pollCq(ibv_cq* cq);
+  void handle(ibv_cq* cq, const ibv_wc& wc);
+  Worker& workerOf(const ibv_wc& wc);
   bool pumpAll();
   bool handleControl();
   void sendCredits(bool all);
@@ -93,8 +101,11 @@ class Session {
   bool streamsDone() const;
   void finish();
   void disconnectAll();
+  bool judge();
+  void printCounters() const;
   void onCmEvent(const CmEvent& event);
   void onAsyncEvent(const AsyncEvent& event);
+  bool onLastReceive(const AsyncEvent& event);
 
   Settings settings_;
   Report report_;
@@ -109,6 +120,7 @@ class Session {
   Pd pd_;
   CompChannel channel_;
   Cq shared_cq_;
+  std::unique_ptr<SharedReceives> shared_receives_;
   std::vector<ibv_cq*> cqs_;
   Oceans oceans_;
   Profile peer_profile_;

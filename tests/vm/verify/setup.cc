@@ -40,13 +40,9 @@ uint64_t oceanSize(uint64_t max_size) { return ((2 << 20) + max_size + 4095) & ~
 void Session::hello() {
   ControlMessage mine;
   mine.type = kHello;
-  const Profile& profile = settings_.profile;
-  const uint64_t parameters[] = {
-      settings_.seed,     settings_.ops,          settings_.qps,
-      settings_.max_size, settings_.client_first, kMagic,
-      profile.reads,      profile.can_invalidate, profile.serves_invalidate,
-      settings_.depth,    profile.zero_reads,     profile.straddle,
-      profile.reuse};
+  const uint64_t parameters[] = {settings_.seed,     settings_.ops,          settings_.qps,
+                                 settings_.max_size, settings_.client_first, kMagic,
+                                 settings_.depth,    pack(settings_.profile)};
   std::copy(std::begin(parameters), std::end(parameters), mine.value);
   if (!settings_.server) control_->send(mine);
   const ControlMessage theirs = control_->receive(deadline_);
@@ -57,16 +53,12 @@ void Session::hello() {
     settings_.qps = theirs.value[2];
     settings_.max_size = theirs.value[3];
     settings_.client_first = theirs.value[4] != 0;
-    settings_.depth = theirs.value[9];
+    settings_.depth = theirs.value[6];
     // The listener exists from here on, so a client that has the answer may connect.
     control_->send(mine);
   }
-  peer_profile_.reads = theirs.value[6] != 0;
-  peer_profile_.zero_reads = theirs.value[10] != 0;
-  peer_profile_.straddle = theirs.value[11] != 0;
-  peer_profile_.reuse = theirs.value[12] != 0;
-  peer_profile_.can_invalidate = theirs.value[7] != 0;
-  peer_profile_.serves_invalidate = theirs.value[8] != 0;
+  unpack(theirs.value[7], &peer_profile_);
+  agree(&settings_.profile, &peer_profile_);
 }
 
 void Session::openDevice(ibv_context* context) {
@@ -80,6 +72,7 @@ void Session::openDevice(ibv_context* context) {
   pd_ = allocPd(context);
   channel_ = createChannel(context);
   makeOceans();
+  if (settings_.profile.srq) createSharedReceives();
 }
 
 void Session::makeOceans() {
@@ -99,6 +92,20 @@ void Session::makeOceans() {
   } else {
     oceans_.own_shifted_mr = regMr(pd_.get(), oceans_.own.data(), size, access);
   }
+}
+
+void Session::createSharedReceives() {
+  SharedReceives::Params params;
+  for (uint32_t i = 0; i < settings_.qps; ++i) {
+    if (sharesReceives(settings_.server, i)) params.lanes.push_back(i);
+  }
+  if (params.lanes.empty()) return;
+  params.share = static_cast<uint32_t>(std::max<uint64_t>(settings_.depth / 4, 4));
+  params.size = std::min(settings_.max_size, kSharedSendLimit);
+  params.max_sge = std::min(settings_.profile.max_sge, static_cast<uint32_t>(attr_.max_srq_sge));
+  params.seed = settings_.seed;
+  shared_receives_ = std::make_unique<SharedReceives>(pd_.get(), params, &report_);
+  shared_receives_->refill();
 }
 
 Region Session::makeRegion(uint64_t size, int access, bool shifted) {
@@ -151,23 +158,17 @@ void Session::createLaneQp(Lane* lane) {
   config.send_sge = sge;
   config.recv_sge = sge;
   config.inline_data = profile.inline_data;
+  config.srq = lane->shared ? lane->shared->queue() : nullptr;
   config.signal_all = lane->signal_all;
   lane->cap = createQp(lane->id, config);
   // A device may grant more than was asked for; this side keeps to what it can build.
   lane->cap.max_send_wr = config.send_wr;
-  lane->cap.max_recv_wr = config.recv_wr;
+  lane->cap.max_recv_wr = lane->shared ? lane->shared->share() : config.recv_wr;
   lane->cap.max_send_sge = std::min(lane->cap.max_send_sge, sge);
   lane->cap.max_recv_sge = std::min(lane->cap.max_recv_sge, sge);
   lane->cap.max_inline_data = std::min(lane->cap.max_inline_data, profile.inline_data);
   lane->max_read_sge =
       std::clamp<uint32_t>(static_cast<uint32_t>(attr_.max_sge_rd), 1, lane->cap.max_send_sge);
-}
-
-void Session::registerWindow(Lane* lane, unsigned window) {
-  const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  lane->windows[window].reset();
-  lane->windows[window] =
-      regMr(pd_.get(), lane->window_memory.data() + window * kWindowSize, kWindowSize, access);
 }
 
 void Session::createLane(uint32_t index, CmId id) {
@@ -183,9 +184,13 @@ void Session::createLane(uint32_t index, CmId id) {
   lane->sink = makeRegion(size, local, shifted);
   lane->inbox = makeRegion(size, local, false);
   lane->scratch = makeRegion(kScratchSize, 0, shifted);
-  lane->window_memory = Memory(kWindows * kWindowSize);
-  std::memset(lane->window_memory.data(), kBackground, lane->window_memory.size());
-  for (unsigned i = 0; i < kWindows; ++i) registerWindow(lane.get(), i);
+  if (settings_.profile.atomics) {
+    lane->words = makeRegion(kWordsRegion,
+                             local | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ, shifted);
+  }
+  if (shared_receives_ && sharesReceives(settings_.server, index)) {
+    lane->shared = shared_receives_.get();
+  }
   createLaneQp(lane.get());
   Worker worker;
   worker.lane = std::move(lane);
@@ -193,43 +198,54 @@ void Session::createLane(uint32_t index, CmId id) {
   workers_.push_back(std::move(worker));
 }
 
-void Session::createStreams(Worker* worker) {
-  StreamParams params;
-  params.seed = settings_.seed;
-  params.qp = worker->lane->index;
-  params.max_size = settings_.max_size;
-  params.ocean_size = oceanSize(settings_.max_size);
-  params.straddle = settings_.profile.straddle && peer_profile_.straddle;
-  params.ops = (settings_.ops + 2 * settings_.qps - 1) / (2 * settings_.qps);
+StreamParams Session::streamParams(uint32_t index, bool outgoing) const {
   const Profile& mine = settings_.profile;
   const Profile& theirs = peer_profile_;
+  const Profile& source = outgoing ? mine : theirs;
+  const Profile& sink = outgoing ? theirs : mine;
+  const bool from_server = settings_.server == outgoing;
 
+  StreamParams params;
+  params.seed = settings_.seed;
+  params.qp = index;
+  params.from_client = !from_server;
+  params.ops = (settings_.ops + 2 * settings_.qps - 1) / (2 * settings_.qps);
+  params.max_size = settings_.max_size;
+  params.ocean_size = oceanSize(settings_.max_size);
+  params.straddle = mine.straddle && theirs.straddle;
   params.zero_reads = mine.zero_reads && theirs.zero_reads;
+  params.windows = mine.windows;
+  params.immediates = mine.immediates;
+  params.atomics = mine.atomics;
+  params.reads = source.reads;
+  params.relays = source.reuse;
+  params.invalidate = source.can_invalidate && (params.windows || sink.serves_invalidate);
+  if (sink.srq && sharesReceives(!from_server, index)) params.send_limit = kSharedSendLimit;
+  return params;
+}
 
-  StreamParams out = params;
-  out.from_client = !settings_.server;
-  out.reads = mine.reads;
-  out.relays = mine.reuse;
-  out.invalidate = mine.can_invalidate && theirs.serves_invalidate;
-  StreamParams in = params;
-  in.from_client = settings_.server;
-  in.reads = theirs.reads;
-  in.relays = theirs.reuse;
-  in.invalidate = theirs.can_invalidate && mine.serves_invalidate;
+void Session::tellWindow(const Lane& lane, unsigned window, const RemoteRegion& region) {
+  ControlMessage message;
+  message.type = kWindowKey;
+  message.qp = lane.index;
+  message.value[0] = window;
+  message.value[1] = region.base;
+  message.value[2] = region.rkey;
+  control_->send(message);
+}
 
+void Session::createStreams(Worker* worker) {
   Lane* lane = worker->lane.get();
-  auto renew = [this, lane](unsigned window) {
-    registerWindow(lane, window);
-    ControlMessage message;
-    message.type = kWindowKey;
-    message.qp = lane->index;
-    message.value[0] = window;
-    message.value[1] = lane->windows[window]->rkey;
-    control_->send(message);
-    return lane->windows[window]->rkey;
-  };
+  const Profile& mine = settings_.profile;
+  const StreamParams out = streamParams(lane->index, true), in = streamParams(lane->index, false);
   worker->sender = std::make_unique<Sender>(lane, &oceans_, mine, out, &report_);
-  worker->receiver = std::make_unique<Receiver>(lane, &oceans_, mine, in, &report_, renew);
+  worker->windows =
+      std::make_unique<Windows>(pd_.get(), in, worker->sender.get(), &report_,
+                                [this, lane](unsigned window, const RemoteRegion& region) {
+                                  tellWindow(*lane, window, region);
+                                });
+  worker->receiver =
+      std::make_unique<Receiver>(lane, &oceans_, mine, in, &report_, worker->windows.get());
   worker->receiver->refill();
 }
 
@@ -294,10 +310,6 @@ void Session::acceptAll() {
   }
 }
 
-uint64_t Lane::windowBase(unsigned window) const {
-  return reinterpret_cast<uintptr_t>(window_memory.data()) + window * kWindowSize;
-}
-
 void Session::exchangeKeys() {
   for (Worker& worker : workers_) {
     const Lane& lane = *worker.lane;
@@ -309,8 +321,8 @@ void Session::exchangeKeys() {
     message.value[1] = shifted ? oceans_.own_shifted_mr->rkey : oceans_.own_mr->rkey;
     message.value[2] = lane.target.base;
     message.value[3] = lane.target.mr->rkey;
-    message.value[4] = lane.windowBase(0);
-    for (unsigned i = 0; i < kWindows; ++i) message.value[5 + i] = lane.windows[i]->rkey;
+    message.value[4] = lane.words.base;
+    message.value[5] = lane.words.mr ? lane.words.mr->rkey : 0;
     control_->send(message);
   }
   for (uint64_t known = 0; known < settings_.qps; ++known) {
@@ -319,12 +331,13 @@ void Session::exchangeKeys() {
     PeerKeys& peer = workers_[message.qp].lane->peer;
     peer.ocean = {message.value[0], static_cast<uint32_t>(message.value[1])};
     peer.target = {message.value[2], static_cast<uint32_t>(message.value[3])};
-    for (unsigned i = 0; i < kWindows; ++i) {
-      peer.windows[i] = {message.value[4] + i * kWindowSize,
-                         static_cast<uint32_t>(message.value[5 + i])};
-    }
+    peer.words = {message.value[4], static_cast<uint32_t>(message.value[5])};
     peer.known = true;
   }
+}
+
+void Session::openWindows() {
+  for (Worker& worker : workers_) worker.windows->open();
 }
 
 }  // namespace kiwarp::vm
