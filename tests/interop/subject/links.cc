@@ -72,17 +72,27 @@ std::optional<vm::CmEvent> Links::request(const std::string& name, const vm::Dea
   return event;
 }
 
+void Links::expect(const std::string& name, rdma_cm_event_type type, const vm::Deadline& deadline) {
+  const auto got = event(name, deadline);
+  if (!got) fail("no event %s", rdma_event_str(type));
+  if (got->type != type) {
+    fail("event %s (%d) instead of %s", rdma_event_str(got->type), got->status,
+         rdma_event_str(type));
+  }
+}
+
 void Links::prepare(const std::string& name, const std::string& address, uint16_t port) {
   if (links_.contains(name)) fail("there is a connection %s", name.c_str());
   const vm::Deadline deadline(kResolveLimit);
   Link& link = links_[name];
   link.id = channel_.createId();
   checkErrno(rdma_resolve_addr(link.id.get(), nullptr, vm::Address(address, port).get(),
-                               deadline.pollTimeout()),
+                               vm::resolveTimeout(deadline)),
              "rdma_resolve_addr");
-  if (!event(name, deadline)) fail("the address is not resolved");
-  checkErrno(rdma_resolve_route(link.id.get(), deadline.pollTimeout()), "rdma_resolve_route");
-  if (!event(name, deadline)) fail("the route is not resolved");
+  expect(name, RDMA_CM_EVENT_ADDR_RESOLVED, deadline);
+  checkErrno(rdma_resolve_route(link.id.get(), vm::resolveTimeout(deadline)),
+             "rdma_resolve_route");
+  expect(name, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline);
   createQp(link);
 }
 

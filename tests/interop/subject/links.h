@@ -43,6 +43,8 @@ class Links {
 
  private:
   void createQp(Link& link);
+  // The next event of a connection has to be this one.
+  void expect(const std::string& name, rdma_cm_event_type type, const vm::Deadline& deadline);
   // The oldest event that the predicate accepts; others are kept for whoever asks later.
   template <typename Predicate>
   std::optional<vm::CmEvent> find(const vm::Deadline& deadline, Predicate predicate);

@@ -108,8 +108,10 @@ ibv_qp_cap createQp(CmId& id, const QpConfig& config) {
   return attr.cap;
 }
 
+int resolveTimeout(const Deadline& deadline) { return deadline.pollTimeout() / 3; }
+
 void resolve(EventChannel& channel, CmId& id, Address address, const Deadline& deadline) {
-  const int timeout = deadline.pollTimeout();
+  const int timeout = resolveTimeout(deadline);
   checkErrno(rdma_resolve_addr(id.get(), nullptr, address.get(), timeout), "rdma_resolve_addr");
   channel.expect(RDMA_CM_EVENT_ADDR_RESOLVED, deadline);
   checkErrno(rdma_resolve_route(id.get(), timeout), "rdma_resolve_route");

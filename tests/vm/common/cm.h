@@ -106,8 +106,14 @@ struct ConnectParams {
   std::vector<uint8_t> private_data;
 };
 
+// What to give the kernel for resolving, in milliseconds: a third of what is left. When the neighbour
+// answers between its look-up and its going to sleep, the kernel looks again only at this timeout
+// (drivers/infiniband/core/addr.c, process_one_req()), and there has to be time for the event then.
+int resolveTimeout(const Deadline& deadline);
+
 // Address and route resolution, after which id->verbs is set.
 void resolve(EventChannel& channel, CmId& id, Address address, const Deadline& deadline);
+
 // Both return errno (positive) as the library gave it, 0 when the request was accepted.
 int startConnect(rdma_cm_id* id, const ConnectParams& params);
 int startAccept(rdma_cm_id* id, const ConnectParams& params);
