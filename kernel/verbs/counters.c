@@ -188,7 +188,7 @@ int kw_counter_dealloc(struct rdma_counter *counter)
 	struct kw_counter_set *set = xa_erase(&dev->counter_sets, counter->id);
 	int i;
 
-	/* The RDMA core calls it for counters whose first binding failed, too. */
+	/* A counter whose first binding failed has no set any more. */
 	if (!set)
 		return 0;
 	for (i = 0; i < KW_NR_COUNTERS; i++)
