@@ -101,6 +101,7 @@ class Session {
   bool streamsDone() const;
   void finish();
   void disconnectAll();
+  bool everyClassDone() const;
   bool judge();
   void printCounters() const;
   void onCmEvent(const CmEvent& event);
