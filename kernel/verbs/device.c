@@ -187,12 +187,12 @@ static void kw_dealloc_driver(struct ib_device *ibdev)
 {
 	struct kw_device *dev = to_kw_dev(ibdev);
 
-	WARN_ON(!xa_empty(&dev->mems));
-	WARN_ON(!xa_empty(&dev->qps));
+	WARN_ON(!kw_table_empty(&dev->mems));
+	WARN_ON(!kw_table_empty(&dev->qps));
 	xa_destroy(&dev->mems);
 	xa_destroy(&dev->qps);
 	kw_domain_exit(&dev->domain);
-	WARN_ON(!xa_empty(&dev->counter_sets));
+	WARN_ON(!kw_table_empty(&dev->counter_sets));
 	xa_destroy(&dev->counter_sets);
 	free_percpu(dev->counters);
 }

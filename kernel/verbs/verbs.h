@@ -129,6 +129,23 @@ struct kw_device {
 };
 
 /**
+ * kw_table_empty() - is there no entry in a table?
+ * @table: a table of struct kw_device
+ *
+ * An insertion that fails for want of memory, as in a cgroup that has used up
+ * its own, may leave nodes without entries. xa_empty() says no then.
+ *
+ * Context: any; nothing is inserted or erased meanwhile.
+ * Return: whether it is so.
+ */
+static inline bool kw_table_empty(struct xarray *table)
+{
+	unsigned long index = 0;
+
+	return !xa_find(table, &index, ULONG_MAX, XA_PRESENT);
+}
+
+/**
  * struct kw_counter_set - what the queue pairs bound to a struct rdma_counter count
  * @ref: one for that, one for each struct kw_counter_use
  * @dev: the device

@@ -550,8 +550,33 @@ static void kt_test_user_memory(struct kunit *test)
 	kw_dereg_mr(mr, NULL);
 }
 
+/*
+ * What an insertion leaves that fails for want of memory: nodes, and no entry.
+ * The device may go then without a warning.
+ */
+static void kt_test_empty_table(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	XA_STATE(xas, &d->dev.mems, 0x123456);
+	int entry;
+
+	KUNIT_EXPECT_TRUE(test, kw_table_empty(&d->dev.mems));
+	xa_lock_bh(&d->dev.mems);
+	xas_create_range(&xas);
+	xa_unlock_bh(&d->dev.mems);
+	KUNIT_EXPECT_FALSE(test, xa_empty(&d->dev.mems));
+	KUNIT_EXPECT_TRUE(test, kw_table_empty(&d->dev.mems));
+	KUNIT_ASSERT_EQ(test, 0, xa_insert_bh(&d->dev.mems, 0xfffffe, &entry,
+					      GFP_KERNEL));
+	KUNIT_EXPECT_FALSE(test, kw_table_empty(&d->dev.mems));
+	xa_erase_bh(&d->dev.mems, 0xfffffe);
+	KUNIT_EXPECT_TRUE(test, kw_table_empty(&d->dev.mems));
+	xa_destroy(&d->dev.mems);
+}
+
 static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_stags_differ),
+	KUNIT_CASE(kt_test_empty_table),
 	KUNIT_CASE(kt_test_lookup),
 	KUNIT_CASE(kt_test_fast_registration),
 	KUNIT_CASE(kt_test_same_map),
