@@ -90,8 +90,7 @@ void Links::prepare(const std::string& name, const std::string& address, uint16_
                                vm::resolveTimeout(deadline)),
              "rdma_resolve_addr");
   expect(name, RDMA_CM_EVENT_ADDR_RESOLVED, deadline);
-  checkErrno(rdma_resolve_route(link.id.get(), vm::resolveTimeout(deadline)),
-             "rdma_resolve_route");
+  checkErrno(rdma_resolve_route(link.id.get(), vm::resolveTimeout(deadline)), "rdma_resolve_route");
   expect(name, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline);
   createQp(link);
 }

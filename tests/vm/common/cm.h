@@ -106,9 +106,10 @@ struct ConnectParams {
   std::vector<uint8_t> private_data;
 };
 
-// What to give the kernel for resolving, in milliseconds: a third of what is left. When the neighbour
-// answers between its look-up and its going to sleep, the kernel looks again only at this timeout
-// (drivers/infiniband/core/addr.c, process_one_req()), and there has to be time for the event then.
+// What to give the kernel for resolving, in milliseconds: a third of what is left. When the
+// neighbour answers between its look-up and its going to sleep, the kernel looks again only at this
+// timeout (drivers/infiniband/core/addr.c, process_one_req()), and there has to be time for the
+// event then.
 int resolveTimeout(const Deadline& deadline);
 
 // Address and route resolution, after which id->verbs is set.

@@ -42,7 +42,9 @@ pingpong() {
 			fi_pingpong -p "$2" -e "$3" -P "$port" -I 10 -S all -c 10.1.0.1 && break
 		# Both say "fin" at the end and wait for the other's. ofi_rxm closes a connection when it is
 		# told that the peer went, and what it has not polled by then is gone: its server waits on.
-		[[ $2 == *ofi_rxm && $pair_rc == 0 && $pair_src == hung ]] && grep -q '^6m' "$slog" || break
+		if [[ $2 != *ofi_rxm || $pair_rc != 0 || $pair_src != hung ]] || ! grep -q '^6m' "$slog"; then
+			break
+		fi
 		note "$1: try $try: every size was exchanged, the server waits for the client's end"
 	done
 	pair_judge "$1"

@@ -69,8 +69,8 @@ bool Session::run() {
   return ok;
 }
 
-// A device that does none of a class of operations must not pass for one that does them all. Runs of
-// fewer operations may leave one out by chance.
+// A device that does none of a class of operations must not pass for one that does them all. Runs
+// of fewer operations may leave one out by chance.
 bool Session::everyClassDone() const {
   constexpr uint64_t kEnough = 5000;
   const Counters& mine = report_.counters;
