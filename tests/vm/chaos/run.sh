@@ -3,7 +3,7 @@
 #
 # What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
 # anything, on a wire to which anything is done; then, what has to be true when all of them are gone.
-# MINUTES, SEED: from scripts/chaos. IW_CM_KO: a patched iw_cm, for a kernel without patches/linux.
+# MINUTES, SEED: from scripts/chaos. IW_CM_KO, RDMA_UCM_KO: patched, for a kernel without patches/linux.
 PATIENCE=${PATIENCE:-120}
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
@@ -230,6 +230,7 @@ did() { # KIND...: each of them has succeeded, at one side or the other
 echo 0 >/proc/sys/debug/exception-trace
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
 [ -z "${IW_CM_KO:-}" ] || load_file "$IW_CM_KO"
+[ -z "${RDMA_UCM_KO:-}" ] || load_file "$RDMA_UCM_KO"
 setup_pair
 set_extensions da
 set_extensions db
