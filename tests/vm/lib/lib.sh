@@ -218,10 +218,35 @@ pair_judge() { # WHAT
 	if [ "$pair_rc" = 0 ] && [ "$pair_src" = 0 ]; then
 		ok "$1"
 	else
-		not_ok "$1 (client's exit code $pair_rc, server's $pair_src: $pair_client)" "$log" 12
-		tail -n 12 "$slog" | sed 's/^/#   server: /'
+		not_ok "$1 (client's exit code $pair_rc, server's $pair_src: $pair_client)"
+		said "$log" client
+		said "$slog" server
 		return 1
 	fi
+}
+
+# said LOG WHO: its end, and before it the lines that name an error: a program may say why it gives
+# up before it prints what state it was in.
+said() {
+	{
+		head -n -12 "$1" | grep -m 4 -iE 'fail|error|event|mismatch|differ'
+		tail -n 12 "$1"
+	} | cut -c1-300 | sed "s/^/#   $2: /"
+}
+
+# pair_again TRIES WHAT SERVER_NS CLIENT_NS SERVER... -- CLIENT...: as pair, of programs that are
+# known to fail now and then by themselves (the caller says how): up to TRIES times. @PORT@ in
+# the arguments is the port, another one each time, after $port.
+pair_again() {
+	local tries=$1 what=$2 try
+	shift 2
+	for ((try = 1; try <= tries; try++)); do
+		port=$((port + 1))
+		pair_run "$what" "$port" "${@//@PORT@/$port}" && break
+		note "$what: try $try of $tries: client's exit code $pair_rc, server's $pair_src"
+		[ $try = "$tries" ] || { said "$log" client; said "$slog" server; }
+	done
+	pair_judge "$what"
 }
 
 # pair_perftest WHAT SERVER_NS CLIENT_NS ADDRESS PROGRAM ARG...: a pair of perftest's, which are to
