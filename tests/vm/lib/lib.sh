@@ -234,21 +234,6 @@ said() {
 	} | cut -c1-300 | sed "s/^/#   $2: /"
 }
 
-# pair_again TRIES WHAT SERVER_NS CLIENT_NS SERVER... -- CLIENT...: as pair, of programs that are
-# known to fail now and then by themselves (the caller says how): up to TRIES times. @PORT@ in
-# the arguments is the port, another one each time, after $port.
-pair_again() {
-	local tries=$1 what=$2 try
-	shift 2
-	for ((try = 1; try <= tries; try++)); do
-		port=$((port + 1))
-		pair_run "$what" "$port" "${@//@PORT@/$port}" && break
-		note "$what: try $try of $tries: client's exit code $pair_rc, server's $pair_src"
-		[ $try = "$tries" ] || { said "$log" client; said "$slog" server; }
-	done
-	pair_judge "$what"
-}
-
 # pair_perftest WHAT SERVER_NS CLIENT_NS ADDRESS PROGRAM ARG...: a pair of perftest's, which are to
 # use rdma_cm, on the port after $port.
 #

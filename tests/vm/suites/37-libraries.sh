@@ -33,20 +33,27 @@ moved() {
 	check "$what: $least bytes went by RDMA" test $((after - before)) -ge "$least"
 }
 
-# pingpong TRIES WHAT PROVIDER ENDPOINT
-#
-# Both say "fin" at the end and wait for the other's. Over ofi_rxm, on a busy machine, one side waits
-# on though every size was exchanged: probably it drops what it has not polled when the peer goes.
+# pingpong WHAT PROVIDER ENDPOINT
 pingpong() {
-	pair_again "$1" "$2" - - fi_pingpong -p "$3" -e "$4" -B @PORT@ -I 10 -S all -c -- \
-		fi_pingpong -p "$3" -e "$4" -P @PORT@ -I 10 -S all -c 10.1.0.1
+	local try
+	for try in 1 2 3; do
+		port=$((port + 1))
+		pair_run "$1" "$port" - - fi_pingpong -p "$2" -e "$3" -B "$port" -I 10 -S all -c -- \
+			fi_pingpong -p "$2" -e "$3" -P "$port" -I 10 -S all -c 10.1.0.1 && break
+		# Both say "fin" at the end and wait for the other's. ofi_rxm closes a connection when it is
+		# told that the peer went, and what it has not polled by then is gone: its server waits on.
+		if [[ $2 != *ofi_rxm || $pair_rc != 0 || $pair_src != hung ]] || ! grep -q '^6m' "$slog"; then
+			break
+		fi
+		note "$1: try $try: every size was exchanged, the server waits for the client's end"
+	done
+	pair_judge "$1"
 }
 
 libfabric() {
 	check_says "libfabric finds the devices" 'provider: verbs' fi_info -p verbs -d kw_va
-	moved 1000000 "libfabric: verbs" pingpong 1 "libfabric: verbs" verbs msg
-	moved 1000000 "libfabric: verbs;ofi_rxm" pingpong 3 "libfabric: verbs;ofi_rxm" \
-		'verbs;ofi_rxm' rdm
+	moved 1000000 "libfabric: verbs" pingpong "libfabric: verbs" verbs msg
+	moved 1000000 "libfabric: verbs;ofi_rxm" pingpong "libfabric: verbs;ofi_rxm" 'verbs;ofi_rxm' rdm
 }
 
 # Rank 0 and 2 have one end of the wire, 1 and 3 the other.
@@ -79,13 +86,12 @@ rsockets() {
 	stop "web server"
 }
 
-# fio_verb VERB: of the client's, which fio calls the writer in every case. Seen at load 6: one end
-# takes receives that were flushed by the other's disconnecting for an error, and ends. The cause is
-# not known for sure.
+# fio_verb VERB: of the client's, which fio calls the writer in every case.
 fio_verb() {
-	moved 4000000 "fio: $1" pair_again 3 "fio: $1" - - \
-		fio --name=target --ioengine=rdma --port=@PORT@ --rw=read --bs=64k --size=4m --iodepth=16 -- \
-		fio --name=source --ioengine=rdma --hostname=10.1.0.1 --port=@PORT@ --verb="$1" \
+	port=$((port + 1))
+	moved 4000000 "fio: $1" pair "fio: $1" "$port" - - \
+		fio --name=target --ioengine=rdma --port="$port" --rw=read --bs=64k --size=4m --iodepth=16 -- \
+		fio --name=source --ioengine=rdma --hostname=10.1.0.1 --port="$port" --verb="$1" \
 		--rw=write --bs=64k --size=4m --iodepth=8
 }
 
