@@ -53,6 +53,7 @@ void attackKernel(const Settings& settings);
 void attackTwice(const Settings& settings);
 void attackSlowStart(const Settings& settings);
 void attackGone(const Settings& settings);
+void attackDropped(const Settings& settings);
 void attackUnanswered(const Settings& settings);
 void beVictim(const Settings& settings);
 

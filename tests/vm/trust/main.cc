@@ -20,7 +20,7 @@ namespace {
 const char kUsage[] =
     "kiwarp-trust --attack NAME --addr ADDR [--port N] [--rounds N] [--qpn N] [--accept-qpn N]\n"
     "  --attack  unpublished, churn, foreign, container, kernel, twice, slow-start, gone,\n"
-    "            unanswered; or victim\n"
+    "            dropped, unanswered; or victim\n"
     "  --addr    an address of the device's interface\n"
     "  --rounds  how often (200)\n"
     "  --qpn     for foreign, container and kernel: the other's queue pair\n"
@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
       {"foreign", attackForeign},
       {"twice", attackTwice},
       {"slow-start", attackSlowStart},
+      {"dropped", attackDropped},
       {"unanswered", attackUnanswered},
       {"kernel", attackKernel},
       {"container", attackContainer},
