@@ -276,8 +276,11 @@ void kw_ep_drop_sock(struct kw_ep *ep, bool abort)
 
 	if (!sock)
 		return;
-	if (abort)
-		sock_no_linger(sock->sk);
+	if (!abort) {
+		kw_sock_close(sock);
+		return;
+	}
+	sock_no_linger(sock->sk);
 	sock_release(sock);
 }
 

@@ -33,6 +33,49 @@
 /* How long a peer that has acknowledged everything may take to close its half. */
 #define KW_LINGER_FIN_WAIT	(3 * HZ)
 
+/*
+ * tcp_send_fin() that finds no memory says nothing. TCP is in the state that
+ * follows a FIN then, without one to send or any timer but that of keepalive.
+ * Socket lock held.
+ */
+static bool kw_fin_is_missing(const struct sock *sk)
+{
+	const struct sk_buff *skb;
+
+	if (!((1 << sk->sk_state) & (TCPF_FIN_WAIT1 | TCPF_CLOSING | TCPF_LAST_ACK)))
+		return false;
+	skb = tcp_write_queue_tail(sk) ?: tcp_rtx_queue_tail(sk);
+	return !skb || !(TCP_SKB_CB(skb)->tcp_flags & TCPHDR_FIN);
+}
+
+/**
+ * kw_sock_close() - close a connection in order, or reset it
+ * @sock: connected socket without other users, with its own callbacks
+ *
+ * TCP sends what it holds and a FIN. Where it has no memory for the FIN the
+ * connection is reset: neither end would ever learn that it is over.
+ *
+ * Context: process.
+ */
+void kw_sock_close(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+	bool unread, missing;
+
+	lock_sock(sk);
+	unread = tcp_inq(sk) > 0;
+	release_sock(sk);
+	/* With bytes left to read closing resets, and no FIN is to go first. */
+	if (!unread)
+		kernel_sock_shutdown(sock, SHUT_WR);
+	lock_sock(sk);
+	missing = kw_fin_is_missing(sk);
+	release_sock(sk);
+	if (missing)
+		sock_no_linger(sk);
+	sock_release(sock);
+}
+
 static void kw_linger_drop(struct sock *sk)
 {
 	int n = tcp_inq(sk);

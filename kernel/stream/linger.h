@@ -56,6 +56,7 @@ struct kw_linger {
 void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counters);
 void kw_lingers_open(struct kw_lingers *of);
 void kw_lingers_close(struct kw_lingers *of);
+void kw_sock_close(struct socket *sock);
 int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
 		    struct socket *sock, unsigned long limit);
 

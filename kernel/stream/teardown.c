@@ -20,6 +20,7 @@
 #include <linux/jiffies.h>
 #include <net/tcp.h>
 
+#include "stream/linger.h"
 #include "stream/tx_pool.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
@@ -289,13 +290,6 @@ static void kw_end_buffers(struct kw_stream *s)
 	s->ops->ended(s);
 }
 
-/* Without time to linger, closing resets. */
-static void kw_end_no_linger(struct sock *sk)
-{
-	sock_set_flag(sk, SOCK_LINGER);
-	sk->sk_lingertime = 0;
-}
-
 /* Nothing else uses the socket any more. A limit of 0 means no limit. */
 static void kw_end_socket(struct kw_stream *s, unsigned long limit)
 {
@@ -303,11 +297,12 @@ static void kw_end_socket(struct kw_stream *s, unsigned long limit)
 
 	if (!ret)
 		return;
-	if (ret == -ENODEV) {
-		lock_sock(s->sock->sk);
-		kw_end_no_linger(s->sock->sk);
-		release_sock(s->sock->sk);
+	if (ret != -ENODEV) {
+		kw_sock_close(s->sock);
+		return;
 	}
+	/* Without time to linger closing resets. */
+	sock_no_linger(s->sock->sk);
 	sock_release(s->sock);
 }
 
@@ -328,7 +323,7 @@ static void kw_end_finish(struct kw_stream *s)
 	kw_stage_free(s);
 	kw_tx_pool_put(&s->tx.frag);
 	if (s->lost)
-		sock_release(s->sock);
+		kw_sock_close(s->sock);
 	else
 		kw_end_socket(s, s->linger);
 	s->sock = NULL;

@@ -250,6 +250,15 @@ void sock_release(socket* sock) {
   sock->sk->released = true;
 }
 
+void sock_no_linger(sock* sk) {
+  SHIM_CHECK(!sk->sk_lock.owned);
+  sk->sk_lingertime = 0;
+  sock_set_flag(sk, SOCK_LINGER);
+}
+
+/* linger.c is not among the fuzzed files: this closes in order, as it does. */
+void kw_sock_close(socket* sock) { sock_release(sock); }
+
 int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   SHIM_CHECK(sk->sk_lock.owned || sk->sk_lock.slock);
   SHIM_CHECK(!sk->fin_sent && (msg->msg_flags & MSG_DONTWAIT) != 0);

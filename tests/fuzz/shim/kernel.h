@@ -574,6 +574,7 @@ int tcp_sendmsg_locked(struct sock* sk, struct msghdr* msg, size_t len);
 #define tcp_skb_can_collapse_to(skb) (!(skb)->cb.eor)
 int kernel_sock_shutdown(struct socket* sock, int how);
 void sock_release(struct socket* sock);
+void sock_no_linger(struct sock* sk);
 
 /* The RDMA core's names for rights and results. */
 
