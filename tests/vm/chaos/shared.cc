@@ -21,7 +21,9 @@ const char* const kNames[kNrKinds] = {
     "resolve_route", "listen",      "connect",      "accept",     "reject",       "disconnect",
     "migrate",       "query_route", "init_qp_attr", "cm_event",   "established",  "fork",
     "kill",          "rereg_mr",    "alloc_mw",     "dealloc_mw", "create_cq_ex", "resize_cq",
-    "modify_cq",     "create_srq",  "destroy_srq",  "modify_srq", "query_srq",    "post_srq"};
+    "modify_cq",     "create_srq",  "destroy_srq",  "modify_srq", "query_srq",    "post_srq",
+    "sent",          "written",     "read",         "received",   "bound",        "immediate",
+    "atomic",        "other"};
 
 void* mapped(size_t length, int flags, int fd) {
   void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, fd, 0);

@@ -23,7 +23,8 @@ struct Shared {
   Exposed exposed[kRegions];
 };
 
-// What a supervisor's processes count: how often each call succeeded and failed.
+// What a supervisor's processes count: how often each call, and the work of each operation,
+// succeeded and failed.
 struct Counts {
   struct {
     std::atomic<uint64_t> good, bad;
@@ -84,6 +85,15 @@ enum Kind : unsigned {
   kModifySrq,
   kQuerySrq,
   kPostSrq,
+  // Completions, by operation.
+  kSent,
+  kWritten,
+  kRead,
+  kReceived,
+  kBound,
+  kImmediate,
+  kAtomic,
+  kOther,
   kNrKinds,
 };
 static_assert(kNrKinds <= kKinds);

@@ -31,9 +31,15 @@ struct Queues {
   std::atomic<uint32_t> sq_entries{1}, sq_stride{0}, rq_entries{1}, rq_stride{0}, rq_offset{0};
 };
 
+// A mapped completion ring. It's never freed: other threads may still use it.
+struct CompletionRing {
+  uint8_t* at;
+  uint32_t entries;  // a power of two
+};
+
 struct Completions {
   std::atomic<uint32_t> handle{0};
-  std::atomic<uint8_t*> ring{nullptr};
+  std::atomic<const CompletionRing*> ring{nullptr};
 };
 
 struct Region {

@@ -50,6 +50,11 @@ void readEvent(Process* process, File* file, Rng& rng) {
   process->tell(kReadEvent, read(fd, &event, sizeof(event)) < 0 ? errno : 0);
 }
 
+const CompletionRing* mapCompletions(const File& file, const kiwarp_create_cq_resp& made) {
+  uint8_t* at = mapRing(file, made.ring_key, made.ring_size);
+  return at ? new CompletionRing{at, made.entries} : nullptr;
+}
+
 void createCq(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_create_cq_resp, kiwarp_create_cq_resp> answer;
   ib_uverbs_create_cq body{};
@@ -64,7 +69,7 @@ void createCq(Process* process, File* file, Rng& rng) {
   }
   Completions& cq = anyOf(file->cqs, rng);
   cq.handle = answer.core().cq_handle;
-  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+  cq.ring = mapCompletions(*file, answer.driver());
 }
 
 // With time stamps, or without care for overruns.
@@ -83,7 +88,7 @@ void createCqEx(Process* process, File* file, Rng& rng) {
   }
   Completions& cq = anyOf(file->cqs, rng);
   cq.handle = answer.core().base.cq_handle;
-  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+  cq.ring = mapCompletions(*file, answer.driver());
 }
 
 // Others poll and arm the old ring meanwhile, and after it.
@@ -98,7 +103,7 @@ void resizeCq(Process* process, File* file, Rng& rng) {
                     command(*file, IB_USER_VERBS_CMD_RESIZE_CQ, body, sizeof(answer.bytes)))) {
     return;
   }
-  cq.ring = mapRing(*file, answer.driver().ring_key, answer.driver().ring_size);
+  cq.ring = mapCompletions(*file, answer.driver());
 }
 
 void modifyCq(Process* process, File* file, Rng& rng) {
@@ -121,14 +126,54 @@ void destroyCq(Process* process, File* file, Rng& rng) {
   forget(&cq, body.cq_handle, process->tell(kDestroyCq, error), rng);
 }
 
+Kind kindOf(const kiwarp_cqe& cqe) {
+  switch (cqe.opcode) {
+    case KIWARP_OP_SEND:
+    case KIWARP_OP_SEND_INV:
+      return kSent;
+    case KIWARP_OP_WRITE:
+      return kWritten;
+    case KIWARP_OP_READ:
+      return kRead;
+    case KIWARP_OP_RECV:
+      return kReceived;
+    case KIWARP_OP_BIND_MW:
+    case KIWARP_OP_LOCAL_INV:
+      return kBound;
+    case KIWARP_OP_WRITE_IMM:
+    case KIWARP_OP_SEND_IMM:
+      return kImmediate;
+    case KIWARP_OP_FETCH_ADD:
+    case KIWARP_OP_CMP_SWAP:
+      return kAtomic;
+    default:
+      return kOther;
+  }
+}
+
+// Counts what work came to, by operation: of completions that another thread overwrites meanwhile,
+// or of indices that were made up, any of the ring's.
+void tellCompletions(const Process& process, const CompletionRing& ring, uint32_t from,
+                     uint32_t to) {
+  for (uint32_t n = std::min(to - from, ring.entries); n > 0; --n) {
+    kiwarp_cqe cqe;
+    const size_t slot = (to - n) & (ring.entries - 1);
+    std::memcpy(&cqe, ring.at + KIWARP_RING_ENTRIES_OFF + slot * sizeof(cqe), sizeof(cqe));
+    process.tell(kindOf(cqe), cqe.status);
+  }
+}
+
 // Takes completions off, arms, or writes what no provider would.
 void useCq(Process* process, File* file, Rng& rng) {
   Completions& cq = likely(file->cqs, rng);
-  uint8_t* ring = cq.ring;
-  if (!ring) return;
+  const CompletionRing* mapped = cq.ring;
+  if (!mapped) return;
+  uint8_t* ring = mapped->at;
   const uint32_t produced = *word(ring, offsetof(kiwarp_cq_ctrl, producer));
   auto* consumer = word(ring, offsetof(kiwarp_cq_ctrl, consumer));
-  process->tell(kCompletion, produced == consumer->exchange(produced) ? EAGAIN : 0);
+  const uint32_t consumed = consumer->exchange(produced);
+  process->tell(kCompletion, produced == consumed ? EAGAIN : 0);
+  tellCompletions(*process, *mapped, consumed, produced);
   *word(ring, offsetof(kiwarp_cq_ctrl, armed)) |= static_cast<uint32_t>(1 + rng.below(3));
   if (rng.below(60) == 0) *consumer = static_cast<uint32_t>(rng.next());
   if (rng.percent(20)) {
