@@ -46,7 +46,8 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
         f"a row of the quick subset that is worse by more than {TOLERANCE * 100:.0f} %% is a failure; with --native "
         "also several, with commas, or the folders of work trees")
     add("--profile", default="", metavar="PATTERN", help="where the instructions of rows go, or of the "
-        "quick subset (all); --variant, --mtu; with --document, as the page of profiles")
+        "quick subset (all); --variant, --mtu; with --document, as the page of profiles; with --native where "
+        "the CPU time goes")
     add("--contention", default="", metavar="N[,N]", nargs="?", const="2,4",
         help="which locks connections wait for, with so many CPUs [2,4]")
     add("--resume", action="store_true", help="measure what an earlier run of this revision, which "
@@ -56,6 +57,8 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--document", nargs="?", const="-", default="", metavar="JSON",
         help="its tables into Documentation/performance")
     args = parser.parse_args(arguments)
+    if args.native and args.profile and args.document:
+        parser.error("the page of profiles is of instructions")
     if args.document == "-" and not args.profile:
         parser.error("--document wants the JSON of a run, or --profile")
     return args
@@ -275,8 +278,12 @@ def document(path: str) -> int:
 def profiles(args: argparse.Namespace) -> int:
     begun, measured = time.time(), revision()
     rows = select("*", True, False) if args.profile == "all" else select(args.profile, False, False)
-    build_here(BUILD)
-    found = profile.measure(rows, (args.variant or "kiwarp").split(","), int(args.mtu or 1500), BUILD)
+    columns, mtu = (args.variant or "kiwarp").split(","), int(args.mtu or 1500)
+    if args.native:
+        found = natively.profiles([r for r in rows if r.native], columns, mtu, args, BUILD)
+    else:
+        build_here(BUILD)
+        found = profile.measure(rows, columns, mtu, BUILD)
     text = profile.text(found)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "profile.md").write_text(text)

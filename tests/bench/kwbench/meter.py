@@ -74,11 +74,13 @@ class Line:
             os.close(fd)
 
 
-def serve(line: Line, usage: Usage) -> threading.Thread:
-    """Answers each line of the guest's, which waits for it meanwhile, until the guest has gone."""
+def serve(line: Line, usage: Usage, times: list[float]) -> threading.Thread:
+    """Answers each line of the guest's, which waits for it meanwhile, until the guest has gone. Adds
+    the time of each to times."""
 
     def answer() -> None:
         while os.read(line.from_guest, 64):
+            times.append(time.monotonic())
             try:
                 os.write(line.to_guest, b"%d %d\n" % usage.read())
             except OSError:

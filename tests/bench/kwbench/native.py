@@ -194,6 +194,7 @@ class Session:
         self.process: subprocess.Popen[bytes] | None = None
         self.commands: Line | None = None
         self.complaints: list[str] = []
+        self.metered: list[float] = []  # when the meter was read, of time.monotonic()
 
     def start(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)
@@ -207,7 +208,7 @@ class Session:
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         meter.started()
         self.commands.started()
-        serve(meter, Usage(self.process.pid))
+        serve(meter, Usage(self.process.pid), self.metered)
         self.lines = follow(self.process, self.out / "script.log")
         if "ready" not in self.lines:
             raise Failed(f"User-Mode Linux does not come up: see {self.out}")
@@ -249,7 +250,22 @@ class Session:
         self.ended()
 
 
-Show = Callable[[str], None]
+def around(column: str, disk: bool, mtu: int, builds: dict[str, Build]) -> tuple[list[str], list[str]]:
+    """What the guest does before it measures on a column, and after."""
+    variant = variant_of(column)
+    before, after = [], []
+    # rxe's sockets are in the first network namespace.
+    if variant.type == "rxe" and not disk:
+        before.append(f"use_wire {mtu}")
+        after.append(f"use_net {mtu}")
+    if variant.type:
+        build = builds[column]
+        before.append(shlex.join(["use_device", variant.type, build.module, build.provider, *variant.settings]))
+        after.insert(0, "leave_device")
+    if disk:
+        before.append(shlex.join(["use_disk", "rdma" if variant.type else "tcp", *variant.nvme]))
+        after.insert(0, "leave_disk")
+    return before, after
 
 
 class Campaign:
@@ -312,27 +328,10 @@ class Campaign:
             self.take(session, number, visit, session.run(script))
 
     def visit(self, column: str, tasks: dict[int, Task]) -> list[str]:
-        variant = variant_of(column)
         disk = any(task.row.disk for task in tasks.values())
-        lines = []
-        # rxe's sockets are in the first network namespace.
-        first = variant.type == "rxe" and not disk
-        if first:
-            lines.append(f"use_wire {self.mtu}")
-        if variant.type:
-            build = self.builds[column]
-            lines.append(shlex.join(["use_device", variant.type, build.module, build.provider,
-                                     *variant.settings]))
-        if disk:
-            lines.append(shlex.join(["use_disk", "rdma" if variant.type else "tcp", *variant.nvme]))
-        lines += [task.tool.script(index, not variant.type) for index, task in tasks.items()]
-        if disk:
-            lines.append("leave_disk")
-        if variant.type:
-            lines.append("leave_device")
-        if first:
-            lines.append(f"use_net {self.mtu}")
-        return lines
+        before, after = around(column, disk, self.mtu, self.builds)
+        plain = not variant_of(column).type
+        return [*before, *(task.tool.script(index, plain) for index, task in tasks.items()), *after]
 
     def take(self, session: Session, number: int, tasks: dict[int, Task], said: list[str]) -> None:
         left = dict(tasks)

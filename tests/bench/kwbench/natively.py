@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from . import native_report, report
+from . import native_profile, native_report, report
 from .machine import TOP, Failed, NativeBench, build_here, build_revision, build_tree, output_of, say
 from .native import SMOKE_MESSAGES, Campaign, Measured, Pair, Session, messages_of
 from .plan import Build, select, variant_of
+from .profile import Profile
 from .rows import VARIANTS, Row
 from .tools import PROGRAM
 
@@ -128,6 +129,16 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     missing = [s for s in measured.series if s.missing and not s.cpu
                and not s.column.startswith(("siw", "tcp", "rxe"))]
     return judge(measured) if args.compare and not missing else int(bool(missing or complaints))
+
+
+def profiles(rows: list[Row], columns: list[str], mtu: int, args: argparse.Namespace, build: Path) -> list[Profile]:
+    """Where the CPU time of rows goes."""
+    if not rows:
+        raise Failed("no row matches (--list shows them)")
+    build_here(build, "bench-program")
+    bench = NativeBench(build, args.newest, args.cpus)
+    return native_profile.measure(rows, [known_column(c) for c in columns], mtu, bench,
+                                  build / "bench" / "native-profile")
 
 
 BASICS = {"null_call_ns": "a system call that does nothing", "pipe_ns": "a byte into a pipe and out again",

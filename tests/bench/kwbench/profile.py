@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Iterable, Iterator
 
 from .machine import CostBench, Failed, Runner, output_of, say
-from .plan import Job
+from .plan import Job, variant_of
 from .report import number, table
 from .rows import VARIANTS, Row
 from .tools import Client, Disk, Iperf3, Perftest, Tool
@@ -39,7 +39,9 @@ IRQ = "interrupts off: wake-ups, queues"
 OTHER = "memory, other"
 USER = "user space"
 IDLE = "idle"
-CLASSES = (COPY, KIWARP, STACK, SCHED, IRQ, CALLS, DISK, OTHER, USER, IDLE)
+# What User-Mode Linux asks of the host: mostly to stop and continue its user space.
+HOST = "host"
+CLASSES = (COPY, KIWARP, STACK, SCHED, IRQ, CALLS, DISK, OTHER, USER, HOST, IDLE)
 
 _IDLE = re.compile(r"cpu_idle_poll|poll_idle|do_idle|default_idle|cpu_startup_entry|tick_nohz_idle")
 _COPY = re.compile(r"kw_(memcpy|crc32c)|_*(orig_)?mem(cpy|move|set)|crc32c|crc_(pcl|update)|rep_movs|"
@@ -102,6 +104,8 @@ def kind(sample: Sample) -> str:
     if not sample.where.startswith("["):
         return USER
     module = sample.where.strip("[]")
+    if module == "host":
+        return HOST
     if module in ("vdso", "unknown", "vsyscall"):
         return USER
     if _IDLE.match(sample.what):
@@ -160,6 +164,7 @@ class Profile:
     value: float  # without perf
     cost: float  # of an operation, in microseconds
     taken: list[Sample]
+    unit: str  # of the value
 
     def classes(self) -> dict[str, float]:
         """Microseconds of an operation in each class."""
@@ -183,8 +188,8 @@ def summary(profiles: list[Profile]) -> str:
 def detail(p: Profile) -> str:
     lines = [[f"{share:.1f} %", f"{us:.2f}", where, f"`{what}`", of]
              for share, us, where, what, of in p.symbols()]
-    return (f"## {p.row.title}, MTU {p.mtu}, {VARIANTS[p.variant].title}\n\n"
-            f"{number(p.value)} {p.row.unit}; {len(p.taken):,} samples of the transfer.\n\n"
+    return (f"## {p.row.title}, MTU {p.mtu}, {variant_of(p.variant).title}\n\n"
+            f"{number(p.value)} {p.unit}; {len(p.taken):,} samples of the transfer.\n\n"
             + table(["share", "us", "where", "symbol", "counted as"], lines))
 
 
@@ -238,7 +243,8 @@ def measure(rows: list[Row], variants: list[str], mtu: int, build: Path) -> list
     if not any(taken.values()):
         raise Failed("perf saw nothing of any transfer")
     values = {j: costs[j.row.name, j.variant].value or 0.0 for j in jobs}
-    return [Profile(j.row, j.mtu, j.variant, values[j], operation(j.row, j.tool, values[j]), taken[j])
+    return [Profile(j.row, j.mtu, j.variant, values[j], operation(j.row, j.tool, values[j]), taken[j],
+                    j.row.unit)
             for j in jobs if taken[j]]
 
 
