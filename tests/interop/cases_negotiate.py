@@ -270,6 +270,36 @@ def _(env):
         env.ended(link, QP_REQ_ERR, [2], TERM_SENT | U_NO_BUFFER.packed())
 
 
+def reads_of(env, peer, *sizes):
+    area = env.area("target")
+    return [peer.read_request(n, n, size, area.stag, area.to) for n, size in enumerate(sizes)]
+
+
+@case("Reads as many as IRD allows: and one of no length besides")
+def _(env):
+    env.subject.fill("target", 0, b"x")
+    for rev in (1, 2):
+        for sizes in ((0, 1, 1, 1, 1), (1, 1, 1, 1, 0), (1, 1, 0, 1, 1), (0, 0, 0, 0, 1), (0,) * 5):
+            link = env.open_responder(rev=rev, ird=4, ord=4)
+            for _ in range(3):
+                link.peer.send(*reads_of(env, link.peer, *sizes))
+                for n, size in enumerate(sizes):
+                    expect_response(link.peer, n, n, b"x" * size)
+            env.graceful(link)
+    env.subject.erase("target")
+
+
+@case("Reads as many as IRD allows, and one of no length: no other has its place")
+def _(env):
+    for sizes in ((1, 1, 1, 1, 1), (0, 1, 1, 1, 1, 1), (0,) * 6, (1, 1, 1, 1, 0, 0)):
+        link = env.open_responder(ird=4, ord=4)
+        reads = reads_of(env, link.peer, *sizes)
+        link.peer.send(*reads)
+        env.terminated(link, U_NO_BUFFER, reads[-1])
+        link.peer.close()
+        env.ended(link, QP_REQ_ERR, reason=TERM_SENT | U_NO_BUFFER.packed())
+
+
 # --- private data: rdma_cm carries 255 bytes ---
 
 
