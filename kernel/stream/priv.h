@@ -35,6 +35,15 @@ static inline u32 kw_irq_size(const struct kw_stream *s)
 	return s->p.ird + 1;
 }
 
+/*
+ * Places for this side's own: those of the ORD. The Read that serves as RTR
+ * needs one, whatever the ORD is: it goes before all others.
+ */
+static inline u32 kw_orq_size(const struct kw_stream *s)
+{
+	return max(s->p.ord, 1U);
+}
+
 /* Does a request count against the IRD? */
 static inline bool kw_irq_counts(const struct kw_irq_entry *e)
 {

@@ -186,7 +186,7 @@ void kw_rx_read_done(struct kw_stream *s)
 {
 	const struct kw_orq_entry *e = &s->orq[s->orq_head];
 
-	s->orq_head = (s->orq_head + 1) % s->p.ord;
+	s->orq_head = (s->orq_head + 1) % kw_orq_size(s);
 	s->orq_len--;
 	/* For a WQE that waited for this, or for the teardown. */
 	if (s->tx.held || s->state != KW_STREAM_OPEN)

@@ -309,7 +309,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 
 	memset_startat(s, 0, sock);
 	s->p = *p;
-	s->orq = kvcalloc(max(p->ord, 1U), sizeof(*s->orq), GFP_KERNEL_ACCOUNT);
+	s->orq = kvcalloc(kw_orq_size(s), sizeof(*s->orq), GFP_KERNEL_ACCOUNT);
 	s->irq = kvcalloc(kw_irq_size(s), sizeof(*s->irq), GFP_KERNEL_ACCOUNT);
 	ret = s->orq && s->irq ? kw_zc_open(s) : -ENOMEM;
 	if (ret)

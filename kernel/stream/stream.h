@@ -219,7 +219,7 @@ enum kw_stream_state {
  * @p: what start-up negotiated
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: outbound Read Requests and Atomic Requests: p.ord entries
+ * @orq: outbound Read Requests and Atomic Requests: kw_orq_size() entries
  * @orq_head: the oldest in @orq
  * @orq_len: entries in use
  * @irq: inbound ones: kw_irq_size() entries

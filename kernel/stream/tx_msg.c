@@ -365,7 +365,7 @@ static void kw_next_msg(struct kw_stream *s)
 
 static void kw_orq_push(struct kw_stream *s, const struct kw_orq_entry *e)
 {
-	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] = *e;
+	s->orq[(s->orq_head + s->orq_len++) % kw_orq_size(s)] = *e;
 	s->tx.read_msn++;
 }
 

@@ -5,12 +5,12 @@ import time
 
 import wire
 import peer as peers
-from cases_errors import U_NO_BUFFER
-from cases_good import completed, expect_response, expect_send, inbox, pattern
+from cases_errors import CATASTROPHE, U_NO_BUFFER
+from cases_good import completed, expect_response, expect_send, inbox, pattern, respond
 from cases_start import connecting, gone, unheard
 from harness import BIG_AREA, CheckFailed, case, same
 from peer import Silent
-from subject import QP_REQ_ERR, TERM_SENT
+from subject import LOC_QP_OP_ERR, QP_REQ_ERR, TERM_SENT
 from wire import FLAG_C, FLAG_R, FLAG_S, NOT_NEGOTIATED, REP_KEY, REQ_KEY, Enhanced, start_frame
 
 DEVICE_DEPTH = 128  # what the device has; librdmacm accepts no more from a consumer
@@ -76,6 +76,22 @@ def _(env):
     peer.close()
     env.ended(link, QP_REQ_ERR, reason=TERM_SENT | U_NO_BUFFER.packed())
     env.subject.erase("target")
+
+
+@case("depths: a Read that serves as ready-to-receive message leaves the consumer's ORD as it is")
+def _(env):
+    for ird, ord_ in ((0, 4), (1, 0), (0, 0)):
+        link = env.open_initiator(enh=offer("read", ird=ird, ord=0), ird=4, ord=ord_)
+        peer, first = link.peer, link.peer.recv()
+        same("ready to receive", (wire.READ_REQ, 1), (first.opcode, first.msn))
+        peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
+        env.subject.must("read", link.name, 1, 7, 0, "local:0:1")
+        env.terminated(link, CATASTROPHE, None)
+        env.moved["rx_rdmap_errors"] -= 1
+        peer.close()
+        done = env.subject.completions(link.name, "send", 1)
+        same("Read", [(1, LOC_QP_OP_ERR)], [(w.wr_id, w.status) for w in done])
+        env.ended(link, reason=TERM_SENT | CATASTROPHE.packed())
 
 
 # --- rejections ---
