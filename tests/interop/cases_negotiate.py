@@ -184,6 +184,23 @@ def _(env):
     env.subject.erase("source")
 
 
+@case("client/server model: a reply with the other model is one of this one all the same")
+def _(env):
+    for kind in RTR:
+        with env.setting("p2p", 0):
+            link = connecting(env, receives=2)
+        same("asked for", (False, set()), (Enhanced.parse(link.frame.pd).p2p, kinds(Enhanced.parse(link.frame.pd))))
+        link.peer.send_bytes(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, offer(kind, ird=4, ord=4).build()))
+        same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+        env.moved["conn_established"] += 1
+        env.subject.fill("source", 0, b"first")
+        env.subject.must("send", link.name, 1, "source:0:5")
+        expect_send(link.peer, b"first", wire.SEND, 1)
+        completed(env, link, "send", (1, 0))
+        env.graceful(link)
+        env.subject.erase("source")
+
+
 @case("ready to receive by read: there is a place for it, whatever the consumer has")
 def _(env):
     link = env.open_responder(enh=offer("read", ird=0, ord=0), ird=0, ord=0)
