@@ -228,6 +228,37 @@ def _(env):
         env.graceful(link)
 
 
+def silent_for(link, what, secs=0.4):
+    try:
+        raise CheckFailed(f"{what}: {link.peer.recv(secs)}")
+    except Silent:
+        pass
+
+
+@case("ready to receive by write: Kiwarp's comes once more while the peer is silent")
+def _(env):
+    link = env.open_initiator(enh=offer("write"))
+    peer, first = link.peer, link.peer.repeated
+    peer.repeated = None
+    same("once more", first, peer.recv().ulpdu)
+    silent_for(link, "and again")
+    peer.repeated = first
+    env.graceful(link)
+
+
+@case("ready to receive by send or read: Kiwarp's comes once, however long the peer is silent")
+def _(env):
+    for kind, opcode in (("send", wire.SEND), ("read", wire.READ_REQ)):
+        with env.setting("rtr", kind):
+            link = env.open_initiator(enh=offer(kind))
+        first = link.peer.recv()
+        same("ready to receive", (opcode, 1), (first.opcode, first.msn))
+        silent_for(link, "once more")
+        if kind == "read":
+            link.peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
+        env.graceful(link)
+
+
 def long_send(env, attempt):
     """Whether the ready-to-receive message came once more behind the beginning of a long Send."""
     link = env.open_initiator(window=2048)
