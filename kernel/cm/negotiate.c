@@ -168,9 +168,6 @@ u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params)
 	kw_negotiate_common(ep, params);
 	if (kw_negotiate_peer_enh(ep, &enh))
 		code = kw_negotiate_reply_enh(ep, &enh, params);
-	/* The Read that serves as RTR needs a place as any other. */
-	if (params->rtr == KW_RTR_READ)
-		ep->ord = max(ep->ord, 1U);
 	params->ird = ep->ird;
 	params->ord = ep->ord;
 	return code;

@@ -26,12 +26,28 @@ static inline u32 kw_stream_queues(const struct kw_stream *s)
 }
 
 /*
- * Places for inbound Reads. One is always kept for a Read of no length, which
- * some RNICs send as their first message, negotiated or not.
+ * Places for inbound Reads and atomic operations: those of the IRD, and one for
+ * a Read of no length, which some RNICs send as their first message, negotiated
+ * or not. Others never take that one: see kw_rx_irq_has_room().
  */
 static inline u32 kw_irq_size(const struct kw_stream *s)
 {
-	return max(s->p.ird, 1U);
+	return s->p.ird + 1;
+}
+
+/*
+ * Places for this side's own: those of the ORD. The Read that serves as RTR
+ * needs one, whatever the ORD is: it goes before all others.
+ */
+static inline u32 kw_orq_size(const struct kw_stream *s)
+{
+	return max(s->p.ord, 1U);
+}
+
+/* Does a request count against the IRD? */
+static inline bool kw_irq_counts(const struct kw_irq_entry *e)
+{
+	return e->is_atomic || e->read.size;
 }
 
 /* Count in a pass over the stream, inside mem_srcu: see kw_stream_set_counters(). */

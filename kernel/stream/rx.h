@@ -51,6 +51,7 @@ int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 
 int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		   struct kw_cursor *c);
+bool kw_rx_irq_has_room(const struct kw_stream *s);
 void kw_rx_irq_push(struct kw_stream *s, const struct kw_irq_entry *e);
 int kw_rx_read_fail(struct kw_stream *s, const struct kw_orq_entry *e,
 		    u16 status, u16 code);

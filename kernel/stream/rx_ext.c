@@ -90,7 +90,7 @@ int kw_rx_atomic_req_last(struct kw_stream *s)
 	u16 code;
 
 	kw_atomic_req_parse(s->rx.req, &e.atomic);
-	if (!s->p.ird)
+	if (!kw_rx_irq_has_room(s))
 		return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
 	code = kw_atomic_check(s, &e.atomic);
 	if (code)

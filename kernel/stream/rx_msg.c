@@ -34,6 +34,19 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 }
 
 /**
+ * kw_rx_irq_has_room() - whether the IRD allows one more request
+ * @s: stream
+ *
+ * Context: socket lock held.
+ * Return: true if one that counts against the IRD may be kept: see
+ * kw_irq_counts().
+ */
+bool kw_rx_irq_has_room(const struct kw_stream *s)
+{
+	return s->irq_counted < s->p.ird;
+}
+
+/**
  * kw_rx_irq_push() - keep a request that is whole until it can be answered
  * @s: stream with room in @irq
  * @e: the request
@@ -44,6 +57,7 @@ void kw_rx_irq_push(struct kw_stream *s, const struct kw_irq_entry *e)
 {
 	s->rx.read_msn++;
 	s->irq[(s->irq_head + s->irq_len++) % kw_irq_size(s)] = *e;
+	s->irq_counted += kw_irq_counts(e);
 	s->rx.kick = true;
 }
 
@@ -56,7 +70,7 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 	seg->read_req = s->rx.req;
 	kw_read_req_parse(s->rx.req, &req);
 	if (req.size) {
-		if (!s->p.ird)
+		if (!kw_rx_irq_has_room(s))
 			return KW_RX_TERM(KW_TERM_DDP_UNTAGGED_NO_BUFFER);
 		code = kw_check_read(s, req.src_stag, req.src_to, req.size);
 		if (code)
@@ -172,7 +186,7 @@ void kw_rx_read_done(struct kw_stream *s)
 {
 	const struct kw_orq_entry *e = &s->orq[s->orq_head];
 
-	s->orq_head = (s->orq_head + 1) % s->p.ord;
+	s->orq_head = (s->orq_head + 1) % kw_orq_size(s);
 	s->orq_len--;
 	/* For a WQE that waited for this, or for the teardown. */
 	if (s->tx.held || s->state != KW_STREAM_OPEN)

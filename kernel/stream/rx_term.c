@@ -18,7 +18,7 @@ static const struct kw_orq_entry *kw_term_read(const struct kw_stream *s,
 
 	if (!back || back > s->orq_len)
 		return NULL;
-	return &s->orq[(s->orq_head + s->orq_len - back) % s->p.ord];
+	return &s->orq[(s->orq_head + s->orq_len - back) % kw_orq_size(s)];
 }
 
 /*

@@ -187,19 +187,23 @@ static bool kw_first_repeats(const struct kw_stream *s)
 }
 
 /*
- * How long to wait for the peer's first FPDU: the responder sends nothing
- * before it (RFC 5044 section 7.1.2). Peers without the peer-to-peer model
- * (siw, revision 1) have consumers that let the responder send first all the
- * same. They are in FPDU mode long before the time is over, and would wait for
- * ever. A ready-to-receive message comes when the peer can receive, which takes
- * any time if its hardware is busy. What is sent before that ends the
- * connection.
+ * The responder sends nothing before the peer's first FPDU (RFC 5044 section
+ * 7.1.2). Peers without the peer-to-peer model (siw, revision 1) have consumers
+ * that let the responder send first all the same: for them the wait ends by
+ * time. They are in FPDU mode long before that, and would wait for ever. A
+ * ready-to-receive message comes when the peer can receive, which takes any
+ * time if its hardware is busy. What is sent before that ends the connection.
  */
+static bool kw_first_times_out(const struct kw_stream *s)
+{
+	return s->tx.await_first && !s->p.rtr_await;
+}
+
 static void kw_first_await(struct kw_stream *s)
 {
 	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
-	if (s->tx.await_first && !s->p.rtr_await)
+	if (kw_first_times_out(s))
 		wait = msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	if (!wait)
 		return;
@@ -219,9 +223,8 @@ static void kw_first_await(struct kw_stream *s)
  */
 bool kw_first_is_timed(const struct kw_stream *s)
 {
-	return s->state == KW_STREAM_CLOSING && s->tx.await_first &&
-	       s->p.set.first_fpdu_timeout_ms && !s->p.rtr_await &&
-	       !s->peer_fin;
+	return s->state == KW_STREAM_CLOSING && kw_first_times_out(s) &&
+	       s->p.set.first_fpdu_timeout_ms && !s->peer_fin;
 }
 
 /**
@@ -241,7 +244,7 @@ void kw_first_wait(struct kw_stream *s)
 
 	if (!over || s->rx.started || s->abort)
 		return;
-	if (!s->p.rtr_await)
+	if (kw_first_times_out(s))
 		s->tx.await_first = false;
 	if (kw_first_repeats(s))
 		s->tx.rtr_pending = true;
@@ -309,7 +312,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 
 	memset_startat(s, 0, sock);
 	s->p = *p;
-	s->orq = kvcalloc(max(p->ord, 1U), sizeof(*s->orq), GFP_KERNEL_ACCOUNT);
+	s->orq = kvcalloc(kw_orq_size(s), sizeof(*s->orq), GFP_KERNEL_ACCOUNT);
 	s->irq = kvcalloc(kw_irq_size(s), sizeof(*s->irq), GFP_KERNEL_ACCOUNT);
 	ret = s->orq && s->irq ? kw_zc_open(s) : -ENOMEM;
 	if (ret)

@@ -219,12 +219,13 @@ enum kw_stream_state {
  * @p: what start-up negotiated
  * @zcopy_min: as in @p, but U32_MAX if nothing is sent without a copy
  * @zc: what is sent without a copy; NULL if nothing is
- * @orq: outbound Read Requests and Atomic Requests: p.ord entries
+ * @orq: outbound Read Requests and Atomic Requests: kw_orq_size() entries
  * @orq_head: the oldest in @orq
  * @orq_len: entries in use
- * @irq: inbound ones: p.ird entries
+ * @irq: inbound ones: kw_irq_size() entries
  * @irq_head: the oldest in @irq
  * @irq_len: entries in use
+ * @irq_counted: those of them that count against p.ird
  * @cache: the region in use
  * @rx: receive state
  * @save_data_ready: the socket's own callback, to be put back
@@ -267,7 +268,7 @@ struct kw_stream {
 	struct kw_orq_entry *orq;
 	u32 orq_head, orq_len;
 	struct kw_irq_entry *irq;
-	u32 irq_head, irq_len;
+	u32 irq_head, irq_len, irq_counted;
 
 	struct kw_mem_cache cache;
 	struct kw_rx rx;

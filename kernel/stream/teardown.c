@@ -91,12 +91,15 @@ static void kw_stream_begin_close(struct kw_stream *s)
 
 /*
  * The peer's half ends inside an FPDU or a message, or with Reads unanswered:
- * what is missing will never come.
+ * what is missing will never come. Other messages may have come behind the
+ * first segments of one, so that each kind is looked at.
  */
 static bool kw_stream_cut_off(const struct kw_stream *s)
 {
-	return tcp_inq(s->sock->sk) || s->rx.staged || s->rx.partial ||
-	       s->rx.recv_open || s->orq_len;
+	const struct kw_rx *rx = &s->rx;
+
+	return tcp_inq(s->sock->sk) || rx->staged || rx->write_open ||
+	       rx->recv_open || rx->req_op || rx->partial || s->orq_len;
 }
 
 /**

@@ -365,7 +365,7 @@ static void kw_next_msg(struct kw_stream *s)
 
 static void kw_orq_push(struct kw_stream *s, const struct kw_orq_entry *e)
 {
-	s->orq[(s->orq_head + s->orq_len++) % s->p.ord] = *e;
+	s->orq[(s->orq_head + s->orq_len++) % kw_orq_size(s)] = *e;
 	s->tx.read_msn++;
 }
 
@@ -432,6 +432,7 @@ static void kw_msg_framed(struct kw_stream *s)
 		break;
 	case KW_MSG_READ_RESP:
 		s->tx.resp_msn += s->irq[s->irq_head].is_atomic;
+		s->irq_counted -= kw_irq_counts(&s->irq[s->irq_head]);
 		s->irq_head = (s->irq_head + 1) % kw_irq_size(s);
 		s->irq_len--;
 		s->tx.responded = true;

@@ -35,7 +35,8 @@ class Adapter:
     depth: int = 32  # the most that the device has
     reply_limits: bool = False  # its reply has these, whatever its consumer asks for
     reply_raises: bool = False  # its reply's IRD is at least the request's ORD
-    needs_p2p: bool = False  # ends the connection over a frame with A = 0
+    needs_p2p: bool = False  # resets the connection over a frame with A = 0
+    always_p2p: bool = False  # its frames have A = 1, whatever a request has
     ord_bound: bool = False  # ends it if a reply's ORD is more than its IRD
     takes_markers: bool = True
     one_segment: bool = False  # a frame in more than one segment is none
@@ -70,7 +71,7 @@ class Adapter:
             ird = ord_ = self.depth
         if self.reply_raises:
             ird = max(ird, min(asked.ord, self.depth))
-        enh = Enhanced(asked.p2p, ird=ird, ord=min(ord_, asked.ird))
+        enh = Enhanced(asked.p2p or self.always_p2p, ird=ird, ord=min(ord_, asked.ird))
         known = [kind for kind in self.knows if kind in kinds_of(asked)] or list(self.knows)
         named = known if self.names_all else known[:1]
         for kind in named if asked.p2p else ():
@@ -166,6 +167,7 @@ ADAPTERS = (
         depth=127,
         reply_limits=True,
         needs_p2p=True,
+        always_p2p=True,
         ord_bound=True,
         one_segment=True,
         falls_back=True,
@@ -182,6 +184,7 @@ ADAPTERS = (
         depth=127,
         reply_limits=True,
         needs_p2p=True,
+        always_p2p=True,
         ord_bound=True,
         one_segment=True,
         sink=(0xABCD, 0),

@@ -19,7 +19,7 @@ from cases_start import gone
 from harness import CheckFailed, case, same
 from peer import Closed, Reset, Silent
 from subject import QP_ACCESS_ERR, QP_FATAL, TERM_RECEIVED, TERM_SENT, WC_READ, WC_RECV, WC_SEND, WC_WRITE
-from wire import FLAG_C, FLAG_M, FLAG_R, REP_KEY, REQ_KEY
+from wire import FLAG_C, FLAG_M, FLAG_R, FLAG_S, REP_KEY, REQ_KEY
 
 PD = pattern(40)
 IRD, ORD = 8, 6  # the consumer's behind the adapter
@@ -246,6 +246,28 @@ for adapter in ADAPTERS:
         link = connects(env, adapter, depths=(0, 0), own=(0, 0))
         env.subject.erase("source")
         env.graceful(link)
+
+    if adapter.needs_p2p:
+
+        @case(f"adapters: {adapter.name} resets a request of the client/server model, and is asked again")
+        def _(env, adapter=adapter):
+            with env.setting("p2p", 0):
+                link = asked(env, adapter)
+            frame = adapter.recv_frame(link.peer, REQ_KEY)
+            same("the request's A", False, wire.Enhanced.parse(frame.pd).p2p)
+            link.peer.reset()
+            link.peer = env.listener.accept()
+            link.frame = adapter.recv_frame(link.peer, REQ_KEY)
+            same("asked again with", (1, 0, PD), (link.frame.rev, link.frame.flags & FLAG_S, link.frame.pd))
+            flags = FLAG_C | (FLAG_M if adapter.markers else 0)
+            link.peer.send_bytes(wire.start_frame(REP_KEY, flags, 1, PD))
+            same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+            env.moved["conn_established"] += 1
+            fpdu_mode(adapter, link)
+            env.subject.fill("source", 0, pattern(900))
+            link.reads = 0
+            transfer(env, link)
+            env.graceful(link, [2])
 
     if adapter.falls_back:
 

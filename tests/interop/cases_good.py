@@ -458,6 +458,31 @@ def _(env, link):
     env.holds("local", 0, buf)
 
 
+@everywhere("a fence: a Send waits for the Reads before it, others do not", cuts=("whole",))
+def _(env, link):
+    peer, buf = link.peer, pattern(20)
+    env.subject.fill("source", 0, buf)
+    open_gate(link)
+    for n in range(2):
+        env.subject.must("read", link.name, n + 1, 0x77, n, f"local:{10 * n}:10")
+    sinks = [expect_request(peer, n + 1, 10, 0x77, n) for n in range(2)]
+    env.subject.must("send", link.name, 3, "source:0:5")
+    expect_send(peer, buf[:5], wire.SEND, 1)
+    env.subject.must("send", link.name, 4, "source:0:9", fence=1)
+    env.subject.must("send", link.name, 5, "source:0:7")
+    for n in range(2):
+        try:
+            raise CheckFailed(f"with a Read outstanding came {peer.recv(0.3)}")
+        except Silent:
+            pass
+        peer.send(*respond(*sinks[n], [buf[10 * n : 10 * n + 10]]))
+    expect_send(peer, buf[:9], wire.SEND, 2)
+    expect_send(peer, buf[:7], wire.SEND, 3)
+    completed(env, link, "send", (1, WC_READ), (2, WC_READ), (3, WC_SEND), (4, WC_SEND), (5, WC_SEND))
+    env.holds("local", 0, buf)
+    env.subject.erase("source")
+
+
 @everywhere("an empty Read Response is not checked", cuts=("whole",))
 def _(env, link):
     open_gate(link)

@@ -5,12 +5,12 @@ import time
 
 import wire
 import peer as peers
-from cases_errors import U_NO_BUFFER
-from cases_good import completed, expect_response, expect_send, inbox, pattern
+from cases_errors import CATASTROPHE, U_NO_BUFFER
+from cases_good import completed, expect_response, expect_send, inbox, pattern, respond
 from cases_start import connecting, gone, unheard
 from harness import BIG_AREA, CheckFailed, case, same
 from peer import Silent
-from subject import QP_REQ_ERR, TERM_SENT
+from subject import LOC_QP_OP_ERR, QP_REQ_ERR, TERM_SENT
 from wire import FLAG_C, FLAG_R, FLAG_S, NOT_NEGOTIATED, REP_KEY, REQ_KEY, Enhanced, start_frame
 
 DEVICE_DEPTH = 128  # what the device has; librdmacm accepts no more from a consumer
@@ -76,6 +76,22 @@ def _(env):
     peer.close()
     env.ended(link, QP_REQ_ERR, reason=TERM_SENT | U_NO_BUFFER.packed())
     env.subject.erase("target")
+
+
+@case("depths: a Read that serves as ready-to-receive message leaves the consumer's ORD as it is")
+def _(env):
+    for ird, ord_ in ((0, 4), (1, 0), (0, 0)):
+        link = env.open_initiator(enh=offer("read", ird=ird, ord=0), ird=4, ord=ord_)
+        peer, first = link.peer, link.peer.recv()
+        same("ready to receive", (wire.READ_REQ, 1), (first.opcode, first.msn))
+        peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
+        env.subject.must("read", link.name, 1, 7, 0, "local:0:1")
+        env.terminated(link, CATASTROPHE, None)
+        env.moved["rx_rdmap_errors"] -= 1
+        peer.close()
+        done = env.subject.completions(link.name, "send", 1)
+        same("Read", [(1, LOC_QP_OP_ERR)], [(w.wr_id, w.status) for w in done])
+        env.ended(link, reason=TERM_SENT | CATASTROPHE.packed())
 
 
 # --- rejections ---
@@ -168,6 +184,23 @@ def _(env):
     env.subject.erase("source")
 
 
+@case("client/server model: a reply with the other model is one of this one all the same")
+def _(env):
+    for kind in RTR:
+        with env.setting("p2p", 0):
+            link = connecting(env, receives=2)
+        same("asked for", (False, set()), (Enhanced.parse(link.frame.pd).p2p, kinds(Enhanced.parse(link.frame.pd))))
+        link.peer.send_bytes(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, offer(kind, ird=4, ord=4).build()))
+        same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+        env.moved["conn_established"] += 1
+        env.subject.fill("source", 0, b"first")
+        env.subject.must("send", link.name, 1, "source:0:5")
+        expect_send(link.peer, b"first", wire.SEND, 1)
+        completed(env, link, "send", (1, 0))
+        env.graceful(link)
+        env.subject.erase("source")
+
+
 @case("ready to receive by read: there is a place for it, whatever the consumer has")
 def _(env):
     link = env.open_responder(enh=offer("read", ird=0, ord=0), ird=0, ord=0)
@@ -192,6 +225,37 @@ def _(env):
             same("STags are not 0", True, bytes(4) not in (sink, source))
             stag = int.from_bytes(sink, "big")
             link.peer.send(wire.tagged(wire.READ_RESP, stag, int.from_bytes(first.payload[4:12], "big")))
+        env.graceful(link)
+
+
+def silent_for(link, what, secs=0.4):
+    try:
+        raise CheckFailed(f"{what}: {link.peer.recv(secs)}")
+    except Silent:
+        pass
+
+
+@case("ready to receive by write: Kiwarp's comes once more while the peer is silent")
+def _(env):
+    link = env.open_initiator(enh=offer("write"))
+    peer, first = link.peer, link.peer.repeated
+    peer.repeated = None
+    same("once more", first, peer.recv().ulpdu)
+    silent_for(link, "and again")
+    peer.repeated = first
+    env.graceful(link)
+
+
+@case("ready to receive by send or read: Kiwarp's comes once, however long the peer is silent")
+def _(env):
+    for kind, opcode in (("send", wire.SEND), ("read", wire.READ_REQ)):
+        with env.setting("rtr", kind):
+            link = env.open_initiator(enh=offer(kind))
+        first = link.peer.recv()
+        same("ready to receive", (opcode, 1), (first.opcode, first.msn))
+        silent_for(link, "once more")
+        if kind == "read":
+            link.peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
         env.graceful(link)
 
 
@@ -268,6 +332,36 @@ def _(env):
         env.terminated(link, U_NO_BUFFER, fault)
         peer.close()
         env.ended(link, QP_REQ_ERR, [2], TERM_SENT | U_NO_BUFFER.packed())
+
+
+def reads_of(env, peer, *sizes):
+    area = env.area("target")
+    return [peer.read_request(n, n, size, area.stag, area.to) for n, size in enumerate(sizes)]
+
+
+@case("Reads as many as IRD allows: and one of no length besides")
+def _(env):
+    env.subject.fill("target", 0, b"x")
+    for rev in (1, 2):
+        for sizes in ((0, 1, 1, 1, 1), (1, 1, 1, 1, 0), (1, 1, 0, 1, 1), (0, 0, 0, 0, 1), (0,) * 5):
+            link = env.open_responder(rev=rev, ird=4, ord=4)
+            for _ in range(3):
+                link.peer.send(*reads_of(env, link.peer, *sizes))
+                for n, size in enumerate(sizes):
+                    expect_response(link.peer, n, n, b"x" * size)
+            env.graceful(link)
+    env.subject.erase("target")
+
+
+@case("Reads as many as IRD allows, and one of no length: no other has its place")
+def _(env):
+    for sizes in ((1, 1, 1, 1, 1), (0, 1, 1, 1, 1, 1), (0,) * 6, (1, 1, 1, 1, 0, 0)):
+        link = env.open_responder(ird=4, ord=4)
+        reads = reads_of(env, link.peer, *sizes)
+        link.peer.send(*reads)
+        env.terminated(link, U_NO_BUFFER, reads[-1])
+        link.peer.close()
+        env.ended(link, QP_REQ_ERR, reason=TERM_SENT | U_NO_BUFFER.packed())
 
 
 # --- private data: rdma_cm carries 255 bytes ---

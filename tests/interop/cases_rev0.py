@@ -209,6 +209,18 @@ for flags in (FLAG_M | FLAG_C, FLAG_C, FLAG_M):
         env.graceful(link, both_ways(env, link))
 
 
+@case("revision 0: a request frame without C, and CRC off here: it is used")
+def _(env):
+    with env.setting("crc", 0):
+        link = rdmac_request(env, flags=FLAG_M)
+    same("rdma_accept", "0", env.subject.accept(link.name))
+    frame = link.peer.recv_start_frame()
+    same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+    env.moved["conn_accepted"] += 1
+    rdmac(link, frame)
+    env.graceful(link, both_ways(env, link))
+
+
 @case("revision 0: a request frame is rejected, with private data")
 def _(env):
     link = rdmac_request(env)

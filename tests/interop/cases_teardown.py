@@ -231,6 +231,34 @@ def _(env, kiwarp):
     env.holds("target", 0, b"half of it")
 
 
+def unfinished(env, kiwarp, first):
+    """A whole Send comes behind the first segment of another message, but the rest never does."""
+    link = env.open(kiwarp)
+    link.peer.send(first, link.peer.send_message(b"whole"))
+    completed(env, link, "recv", (1, WC_RECV, 5))
+    inbox(env, b"whole")
+    broken_off(env, link, b"", [2])
+
+
+@both("FIN behind a Send, and a Write that was not finished")
+def _(env, kiwarp):
+    area = env.area("target")
+    unfinished(env, kiwarp, wire.tagged(wire.WRITE, area.stag, area.to, b"half of it", last=False))
+    env.holds("target", 0, b"half of it")
+
+
+@both("FIN behind a Send, and a Read Request that was not finished")
+def _(env, kiwarp):
+    unfinished(env, kiwarp, wire.untagged(wire.READ_REQ, wire.QN_READ, 1, bytes(10), last=False))
+
+
+@both("FIN in the middle of a Terminate")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    first = wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, bytes(3), last=False)
+    broken_off(env, link, link.peer.frame(first))
+
+
 # --- RST ---
 
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Connection requests, by peers that are plain TCP sockets.
+ * Connection requests, from and to peers that are plain TCP sockets.
  */
 #include <linux/delay.h>
 #include <linux/net.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
+#include <rdma/iw_cm.h>
 
 #include "ktest.h"
 
@@ -131,7 +132,140 @@ out:
 			sock_release(sock[i]);
 }
 
+/**
+ * struct kt_rejection - the event of a connect that the peer rejects
+ * @came: it has come
+ * @event: the event
+ */
+struct kt_rejection {
+	struct completion came;
+	struct iw_cm_event event;
+};
+
+static int kt_reply(struct iw_cm_id *id, struct iw_cm_event *ev)
+{
+	struct kt_rejection *r = id->context;
+
+	if (ev->event != IW_CM_EVENT_CONNECT_REPLY)
+		return 0;
+	r->event = *ev;
+	complete(&r->came);
+	return 0;
+}
+
+/* Take one request, and reject it with an IRD of 7 and an ORD of 5. */
+static int kt_reject(struct socket *listener)
+{
+	u8 request[24];
+	u8 reply[24] = "MPA ID Rep Frame\x70\x02\x00\x04\x80\x07\x80\x05";
+	struct kvec in = { .iov_base = request, .iov_len = sizeof(request) };
+	struct kvec out = { .iov_base = reply, .iov_len = sizeof(reply) };
+	struct msghdr msg = {};
+	struct socket *sock;
+	int ret;
+
+	listener->sk->sk_rcvtimeo = KT_TIMEOUT;
+	ret = kernel_accept(listener, &sock, 0);
+	if (ret)
+		return ret;
+	sock->sk->sk_rcvtimeo = KT_TIMEOUT;
+	ret = kernel_recvmsg(sock, &msg, &in, 1, sizeof(request), MSG_WAITALL);
+	if (ret == sizeof(request))
+		ret = kernel_sendmsg(sock, &msg, &out, 1, sizeof(reply));
+	sock_release(sock);
+	if (ret == sizeof(reply))
+		return 0;
+	return ret < 0 ? ret : -EIO;
+}
+
+static struct socket *kt_listener(struct sockaddr_storage *addr)
+{
+	struct socket *sock;
+	int ret;
+
+	ret = sock_create_kern(&init_net, addr->ss_family, SOCK_STREAM,
+			       IPPROTO_TCP, &sock);
+	if (ret)
+		return ERR_PTR(ret);
+	ret = kernel_bind(sock, (void *)addr, sizeof(*addr));
+	ret = ret ?: kernel_listen(sock, 1);
+	if (!ret)
+		return sock;
+	sock_release(sock);
+	return ERR_PTR(ret);
+}
+
+static void kt_connect_rejected(struct ib_qp *qp)
+{
+	struct iw_cm_conn_param param = { .qpn = qp->qp_num, .ird = 3, .ord = 2 };
+	struct kt_rejection r = {};
+	struct socket *listener;
+	struct iw_cm_id *id;
+	int ret;
+
+	init_completion(&r.came);
+	id = iw_create_cm_id(qp->device, kt_reply, &r);
+	if (!kt_equal(PTR_ERR_OR_ZERO(id), 0, "an identifier of iw_cm"))
+		return;
+	ret = kt_addr(&id->local_addr, kt_server(), 0) ?:
+	      kt_addr(&id->remote_addr, kt_client(), KT_PORT);
+	listener = ret ? ERR_PTR(ret) : kt_listener(&id->remote_addr);
+	if (!kt_equal(PTR_ERR_OR_ZERO(listener), 0, "a peer listens"))
+		goto out;
+	if (kt_equal(iw_cm_connect(id, &param), 0, "a connect begins") &&
+	    kt_equal(kt_reject(listener), 0, "the peer rejects") &&
+	    kt_fact(wait_for_completion_timeout(&r.came, KT_TIMEOUT),
+		    "the rejection is heard")) {
+		kt_equal(r.event.status, -ECONNREFUSED, "its status");
+		kt_equal(r.event.ird, 7, "its IRD is the peer's");
+		kt_equal(r.event.ord, 5, "its ORD is the peer's");
+	}
+	sock_release(listener);
+out:
+	iw_destroy_cm_id(id);
+}
+
+/*
+ * RFC 6581 section 9.1: depths are the consumer's to know, of a rejection as
+ * well. rdma_cm does not pass those on, so this uses iw_cm.
+ */
+static void kt_rejected(void)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT };
+	struct ib_qp_init_attr init = {
+		.cap.max_send_wr = 1,
+		.cap.max_recv_wr = 1,
+		.cap.max_send_sge = 1,
+		.cap.max_recv_sge = 1,
+		.qp_type = IB_QPT_RC,
+	};
+	struct rdma_cm_id *bound = kt_bound_id();
+	struct ib_cq *cq;
+	struct ib_pd *pd;
+	struct ib_qp *qp;
+
+	if (!kt_equal(PTR_ERR_OR_ZERO(bound), 0, "a device"))
+		return;
+	pd = ib_alloc_pd(bound->device, 0);
+	cq = ib_alloc_cq(bound->device, NULL, 4, 0, IB_POLL_DIRECT);
+	init.send_cq = cq;
+	init.recv_cq = cq;
+	qp = IS_ERR(pd) || IS_ERR(cq) ? ERR_PTR(-ENOMEM) :
+					ib_create_qp(pd, &init);
+	if (kt_equal(PTR_ERR_OR_ZERO(qp), 0, "a queue pair")) {
+		if (kt_equal(ib_modify_qp(qp, &attr, IB_QP_STATE), 0, "INIT"))
+			kt_connect_rejected(qp);
+		ib_destroy_qp(qp);
+	}
+	if (!IS_ERR(cq))
+		ib_free_cq(cq);
+	if (!IS_ERR(pd))
+		ib_dealloc_pd(pd);
+	rdma_destroy_id(bound);
+}
+
 const struct kt_case kt_cm_cases[] = {
 	{ "cm.order", kt_order },
+	{ "cm.reject", kt_rejected },
 	{}
 };

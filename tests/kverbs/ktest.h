@@ -194,6 +194,7 @@ bool kt_wait_event(struct kt_end *e, enum ib_event_type type);
 int kt_state(struct kt_end *e);
 void kt_event(struct ib_event *ev, void *ctx);
 const char *kt_server(void);
+const char *kt_client(void);
 int kt_addr(struct sockaddr_storage *addr, const char *text, int port);
 struct rdma_cm_id *kt_bound_id(void);
 

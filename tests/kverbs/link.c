@@ -31,6 +31,16 @@ const char *kt_server(void)
 }
 
 /**
+ * kt_client() - the address of the connecting end
+ *
+ * Return: its text.
+ */
+const char *kt_client(void)
+{
+	return client;
+}
+
+/**
  * kt_addr() - an address from its text
  * @addr: result
  * @text: the address

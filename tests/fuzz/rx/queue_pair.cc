@@ -196,8 +196,8 @@ QueuePair::~QueuePair() {
 void QueuePair::checkLegal() const {
   KW_CHECK(domain_.srcu.readers == 0);
   KW_CHECK(!stream.rx.running);
-  KW_CHECK(stream.irq_len <= std::max(config_.ird, 1U) &&
-           stream.orq_len <= std::max(config_.ord, 1U));
+  KW_CHECK(stream.irq_len <= config_.ird + 1 && stream.irq_counted <= config_.ird);
+  KW_CHECK(stream.orq_len <= std::max(config_.ord, 1U));
   const bool live = stream.state == KW_STREAM_OPEN || stream.state == KW_STREAM_CLOSING;
   KW_CHECK(live == !(failed || ended));
   KW_CHECK(live || stream.state == KW_STREAM_ERROR || stream.state == KW_STREAM_DEAD);

@@ -327,7 +327,7 @@ bool takeImmediate(Command& c, ibv_send_wr& wr) {
   return true;
 }
 
-// send LINK ID [inv=STAG] [imm=N] [se=1] [AREA:OFFSET:LENGTH]...
+// send LINK ID [inv=STAG] [imm=N] [se=1] [fence=1] [AREA:OFFSET:LENGTH]...
 std::string Subject::send(Command& c) {
   const std::string link = c.word();
   ibv_send_wr wr{};
@@ -340,6 +340,7 @@ std::string Subject::send(Command& c) {
   }
   if (takeImmediate(c, wr)) wr.opcode = IBV_WR_SEND_WITH_IMM;
   if (c.option("se", 0)) wr.send_flags |= IBV_SEND_SOLICITED;
+  if (c.option("fence", 0)) wr.send_flags |= IBV_SEND_FENCE;
   return post(c, wr, link);
 }
 
