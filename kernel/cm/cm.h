@@ -329,10 +329,8 @@ void kw_ep_kick(struct kw_ep *ep);
 void kw_ep_step(struct kw_ep *ep);
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms);
 void kw_ep_retry_in(struct kw_ep *ep, u32 ms);
-void kw_ep_stop_timer(struct kw_ep *ep);
 void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 		  void (*data_ready)(struct sock *sk));
-struct socket *kw_ep_detach(struct kw_ep *ep);
 void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
 void kw_ep_end(struct kw_ep *ep, bool abort);
 int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
@@ -397,7 +395,6 @@ u32 kw_start_pd_room(const struct kw_ep *ep);
 
 /* negotiate.c: what the frames negotiate */
 const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep);
-bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
 bool kw_negotiate_peer_depths(const struct kw_ep *ep, struct iw_cm_event *event);
 void kw_negotiate_offer(struct kw_ep *ep);
 u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params);

@@ -171,16 +171,8 @@ void kw_ep_set_timer(struct kw_ep *ep, u32 ms)
 	kw_ep_retry_in(ep, ms);
 }
 
-/**
- * kw_ep_stop_timer() - the step that was bounded is done
- * @ep: the endpoint
- *
- * A timer that is already running waits for kw_ep.lock and then sees the
- * endpoint's new state.
- *
- * Context: process, kw_ep.lock held.
- */
-void kw_ep_stop_timer(struct kw_ep *ep)
+/* A timer that is running waits for kw_ep.lock, and then sees the new state. */
+static void kw_ep_stop_timer(struct kw_ep *ep)
 {
 	if (cancel_delayed_work(&ep->timer))
 		kw_ep_put(ep);
@@ -236,14 +228,8 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
-/**
- * kw_ep_detach() - give the socket away, as it was before kw_ep_attach()
- * @ep: the endpoint
- *
- * Context: process, kw_ep.lock held.
- * Return: the socket, the caller's; NULL if there is none.
- */
-struct socket *kw_ep_detach(struct kw_ep *ep)
+/* Take the socket, if there is one, from the endpoint: it is the caller's. */
+static struct socket *kw_ep_detach(struct kw_ep *ep)
 {
 	struct socket *sock = ep->sock;
 	struct kw_sock_ops *orig;

@@ -20,8 +20,6 @@ extern "C" {
 #define KW_DDP_VERSION		1
 #define KW_DDP_VERSION_RDMAC	0	/* RFC 5044 appendix C */
 
-#define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control bytes */
-
 /**
  * struct kw_ddp_tagged - the header of a tagged segment (RFC 5041 section 4.2)
  * @ctrl: KW_DDP_CTRL_*
