@@ -18,7 +18,8 @@ static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
 	struct kw_mem *mem;
 	u16 code;
 
-	rx->write_len = (rx->write_open ? rx->write_len : 0) + seg->len;
+	if (!rx->write_open)
+		rx->write_len = 0;
 	rx->write_open = !seg->ddp.last;
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
@@ -157,7 +158,6 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
 	if (!kw_place_tagged(s, seg, c, mem, e->sink.length - e->done))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	e->done += seg->len;
 	kw_predict(s, seg, s->rx.sink.length - seg->len, e);
 	return 0;
 }
@@ -306,18 +306,16 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 	struct kw_rx *rx = &s->rx;
 	const struct kw_ddp_got *got = &rx->recv_got;
 	struct kw_sg_iter *it = &rx->recv_it;
-	u32 room = 0;
+	u32 end = seg->ddp.mo + seg->len, room = 0;
 
 	if (seg->ddp.mo != rx->recv_mo)
 		kw_sg_seek(it, rx->recv.sge, seg->ddp.mo);
 	if (!kw_place(s, seg, c, it))
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
-	rx->recv_mo = seg->ddp.mo + seg->len;
 	/* A prediction needs that all bytes so far have come in order. */
-	if (got->nr == 1 && !got->range[0].from &&
-	    got->range[0].to == rx->recv_mo)
-		room = min(it->sge->length - it->off, U32_MAX - rx->recv_mo);
+	if (got->nr == 1 && !got->range[0].from && got->range[0].to == end)
+		room = min(it->sge->length - it->off, U32_MAX - end);
 	kw_predict(s, seg, room, NULL);
 	return 0;
 }
