@@ -13,10 +13,6 @@
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
-static struct workqueue_struct *kw_stream_wq;
-/* For kw_domain.work of processes, which may have to wait for them. */
-static struct workqueue_struct *kw_ends_wq;
-
 /**
  * kw_streams_init() - allocate what all streams share
  *
@@ -25,19 +21,8 @@ static struct workqueue_struct *kw_ends_wq;
  */
 int kw_streams_init(void)
 {
-	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
-	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_HIGHPRI;
-
-	kw_stream_wq = alloc_workqueue("kiwarp", flags, 0);
-	if (!kw_stream_wq)
-		return -ENOMEM;
-	kw_ends_wq = alloc_workqueue("kiwarp_ends", flags, WQ_MAX_ACTIVE);
-	if (!kw_ends_wq) {
-		destroy_workqueue(kw_stream_wq);
-		return -ENOMEM;
-	}
 	kw_vec_init();
-	return 0;
+	return kw_work_init();
 }
 
 /**
@@ -48,58 +33,8 @@ int kw_streams_init(void)
 void kw_streams_exit(void)
 {
 	kw_zc_exit();
-	destroy_workqueue(kw_ends_wq);
-	destroy_workqueue(kw_stream_wq);
+	kw_work_exit();
 	kw_tx_pool_exit();
-}
-
-/**
- * kw_streams_wq() - the queue of a domain's work
- * @user: the domain is a process's
- *
- * Return: the queue.
- */
-struct workqueue_struct *kw_streams_wq(bool user)
-{
-	return user ? kw_ends_wq : kw_stream_wq;
-}
-
-/**
- * kw_streams_queue() - run work in process context, on the streams' queue
- * @work: the work
- * @delay: jiffies
- *
- * Context: any. Work that is already waiting is moved to the new time.
- */
-void kw_streams_queue(struct delayed_work *work, unsigned long delay)
-{
-	mod_delayed_work(kw_stream_wq, work, delay);
-}
-
-/**
- * kw_streams_run() - run a queue pair's work in process context, on that queue
- * @work: the work
- *
- * Context: any.
- * Return: false if it was waiting already.
- */
-bool kw_streams_run(struct work_struct *work)
-{
-	return queue_work(kw_stream_wq, work);
-}
-
-/**
- * kw_stream_queue() - run a stream's work in process context
- * @s: stream
- * @work: its tx.work, rx_work or end_work
- * @delay: jiffies
- *
- * Context: any. Work that is already waiting is moved to the new time.
- */
-void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
-		     unsigned long delay)
-{
-	kw_streams_queue(work, delay);
 }
 
 /**
@@ -137,18 +72,6 @@ void kw_stream_set_counters(struct kw_stream *s,
 			    struct kw_counters __percpu *counters)
 {
 	WRITE_ONCE(s->counters, counters);
-}
-
-/**
- * kw_stream_free_queues() - free what kw_stream_start() allocated
- * @s: stream that does not run
- */
-void kw_stream_free_queues(struct kw_stream *s)
-{
-	kvfree(s->orq);
-	kvfree(s->irq);
-	s->orq = NULL;
-	s->irq = NULL;
 }
 
 static void kw_stream_attach(struct kw_stream *s)

@@ -27,56 +27,8 @@
 #include "stream/tx.h"
 #include "stream/zcopy.h"
 
-/*
- * How long a peer may take to read what is left and to close its half. In a
- * graceful end: how long it may take no byte at all.
- */
+/* In a graceful end: how long the peer may take no byte at all. */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
-#define KW_ERROR_TIMEOUT	(3 * HZ)
-
-static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
-{
-	s->deadline = jiffies + timeout;
-	kw_stream_queue(s, &s->end_work, timeout);
-}
-
-/**
- * kw_stream_fail() - the stream can not go on
- * @s: stream
- * @why: for the queue pair
- * @terminate: s->tx.term holds the Terminate to send
- *
- * From here on nothing is placed, only the Terminate is sent, and the queue
- * pair flushes all work.
- *
- * Context: socket lock held.
- */
-void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
-{
-	if (s->state != KW_STREAM_OPEN && s->state != KW_STREAM_CLOSING)
-		return;
-	WRITE_ONCE(s->state, KW_STREAM_ERROR);
-	if (!s->status)
-		s->status = -ECONNRESET;
-	if (terminate && s->fin_sent) {
-		/* This half is closed: only a reset can still reach the peer. */
-		terminate = false;
-		s->reset = true;
-	}
-	if (terminate)
-		s->reason = KIWARP_TERM_SENT | kw_term_get_code(&s->tx.term);
-	s->tx.msg = KW_MSG_NONE;
-	kw_zc_framed(s, false);
-	s->tx.held = false;
-	s->tx.rtr_pending = false;
-	s->tx.term_pending = terminate;
-	s->rx.kick = true;
-	s->rx.recv_open = false;
-	s->ops->failed(s, why);
-	kw_stream_set_deadline(s, KW_ERROR_TIMEOUT);
-	if (!terminate)
-		kw_stream_queue(s, &s->end_work, 0);
-}
 
 static void kw_stream_begin_close(struct kw_stream *s)
 {
@@ -118,18 +70,6 @@ void kw_stream_check_peer(struct kw_stream *s)
 	kw_stream_begin_close(s);
 	kw_stream_queue(s, &s->end_work, 0);
 	s->rx.kick = true;
-}
-
-/**
- * kw_stream_drained() - nothing is left to transmit
- * @s: stream
- *
- * Context: socket lock held.
- */
-void kw_stream_drained(struct kw_stream *s)
-{
-	if (s->state == KW_STREAM_CLOSING || s->state == KW_STREAM_ERROR)
-		kw_stream_queue(s, &s->end_work, 0);
 }
 
 static bool kw_stream_lost(struct kw_stream *s)
@@ -279,6 +219,18 @@ static void kw_end_detach(struct kw_stream *s)
 	sk->sk_write_space = s->save_write_space;
 	sk->sk_error_report = s->save_error_report;
 	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * kw_stream_free_queues() - free what kw_stream_start() allocated
+ * @s: stream that does not run
+ */
+void kw_stream_free_queues(struct kw_stream *s)
+{
+	kvfree(s->orq);
+	kvfree(s->irq);
+	s->orq = NULL;
+	s->irq = NULL;
 }
 
 /* TCP may still use buffers: this does not wait for that. */
