@@ -110,6 +110,28 @@ static bool kw_first_repeats(const struct kw_stream *s)
 }
 
 /*
+ * The time is over. A responder may send from now on, in a graceful end, too,
+ * unless the peer can send no more. An initiator repeats an RTR that may have
+ * been missed.
+ */
+static void kw_first_work(struct work_struct *work)
+{
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, first_work);
+	bool may;
+
+	lock_sock(s->sock->sk);
+	may = s->state == KW_STREAM_OPEN || (s->state == KW_STREAM_CLOSING &&
+					     s->tx.await_first && !s->peer_fin);
+	if (may && !s->rx.started && !READ_ONCE(s->abort)) {
+		s->tx.await_first = false;
+		s->tx.rtr_pending = kw_first_repeats(s);
+		kw_stream_kick(s, KW_KICK_LOCKED);
+	}
+	release_sock(s->sock->sk);
+}
+
+/*
  * How long to wait for the peer's first FPDU: the responder sends nothing
  * before it (RFC 5044 section 7.1.2). Peers without the peer-to-peer model
  * (siw, revision 1) have consumers that let the responder send first all the
@@ -122,72 +144,11 @@ static void kw_first_await(struct kw_stream *s)
 {
 	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
+	INIT_DELAYED_WORK(&s->first_work, kw_first_work);
 	if (s->tx.await_first && !s->p.rtr_await)
 		wait = msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
-	if (!wait)
-		return;
-	kw_stream_queue(s, &s->end_work, wait);
-	/* The queue pair may have aborted meanwhile: that does not wait. */
-	if (READ_ONCE(s->abort))
-		kw_stream_queue(s, &s->end_work, 0);
-}
-
-/**
- * kw_first_is_timed() - whether the wait for the first FPDU ends by time
- * @s: stream in teardown
- *
- * Context: socket lock held.
- * Return: true if it ends at s->first_fpdu_deadline, unless the peer's first
- * FPDU comes before.
- */
-bool kw_first_is_timed(const struct kw_stream *s)
-{
-	return s->state == KW_STREAM_CLOSING && s->tx.await_first &&
-	       s->p.set.first_fpdu_timeout_ms && !s->p.rtr_await &&
-	       !s->peer_fin;
-}
-
-/**
- * kw_first_wait() - end the wait for the peer's first FPDU, if its time is over
- * @s: stream; the time is that of its end_work
- *
- * A responder may send from then on. An initiator repeats an RTR that may have
- * been missed.
- *
- * Context: process, socket lock held.
- */
-void kw_first_wait(struct kw_stream *s)
-{
-	bool over = s->state == KW_STREAM_OPEN ||
-		    (kw_first_is_timed(s) &&
-		     time_after_eq(jiffies, s->first_fpdu_deadline));
-
-	if (!over || s->rx.started || s->abort)
-		return;
-	if (!s->p.rtr_await)
-		s->tx.await_first = false;
-	if (kw_first_repeats(s))
-		s->tx.rtr_pending = true;
-	kw_stream_kick(s, KW_KICK_LOCKED);
-}
-
-/**
- * kw_first_tx_more() - whether anything is to be sent, now or after the wait
- * @s: stream
- *
- * Context: process, socket lock held.
- * Return: true if there is.
- */
-bool kw_first_tx_more(struct kw_stream *s)
-{
-	bool more;
-	int idx;
-
-	s->cache.mem = NULL;
-	idx = srcu_read_lock(s->mem_srcu);
-	more = kw_tx_pending(s);
-	srcu_read_unlock(s->mem_srcu, idx);
-	return more;
+	if (wait)
+		kw_stream_queue(s, &s->first_work, wait);
 }
 
 /**

@@ -36,7 +36,6 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
-	s->first_fpdu_deadline = jiffies + msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -115,6 +114,19 @@ void kw_end_check_lost(struct sock *sk)
 	kw_stream_queue(s, &s->end_work, 0);
 }
 
+/* Is anything to be sent, now or after the wait for the first FPDU? */
+static bool kw_end_tx_more(struct kw_stream *s)
+{
+	bool more;
+	int idx;
+
+	s->cache.mem = NULL;
+	idx = srcu_read_lock(s->mem_srcu);
+	more = kw_tx_pending(s);
+	srcu_read_unlock(s->mem_srcu, idx);
+	return more;
+}
+
 /*
  * All that is to be sent was given to TCP, and no response is awaited. What has
  * come may have to be answered.
@@ -131,7 +143,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 		if (s->p.rtr_await)
 			return false;
 	}
-	if (kw_first_tx_more(s))
+	if (kw_end_tx_more(s))
 		return false;
 	return s->state == KW_STREAM_ERROR ||
 	       (!s->tx.held && !s->orq_len && !s->irq_len);
@@ -271,6 +283,7 @@ static void kw_end_finish(struct kw_stream *s)
 {
 	cancel_delayed_work_sync(&s->tx.work);
 	cancel_delayed_work_sync(&s->rx_work);
+	cancel_delayed_work_sync(&s->first_work);
 	kw_zc_detach(s);
 	kw_stage_free(s);
 	kw_tx_pool_put(&s->tx.frag);
@@ -289,13 +302,9 @@ static void kw_end_finish(struct kw_stream *s)
  */
 static void kw_end_wait(struct kw_stream *s)
 {
-	unsigned long next = s->deadline;
-
 	if (s->state != KW_STREAM_CLOSING && s->state != KW_STREAM_ERROR)
 		return;
-	if (kw_first_is_timed(s) && time_before(s->first_fpdu_deadline, next))
-		next = s->first_fpdu_deadline;
-	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
+	kw_stream_queue(s, &s->end_work, max_t(long, 1, s->deadline - jiffies));
 	/* An abort does not wait for the lock; it may wait for TCP. */
 	if (READ_ONCE(s->abort))
 		kw_stream_queue(s, &s->end_work, kw_zc_busy(s) ? HZ / 50 : 0);
@@ -304,8 +313,6 @@ static void kw_end_wait(struct kw_stream *s)
 /**
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
- *
- * Also ends the wait for the peer's first FPDU: see kw_first_wait().
  *
  * Context: process. After the last step the queue pair, and with it the stream,
  * may be gone.
@@ -328,7 +335,6 @@ void kw_end_work(struct work_struct *work)
 	}
 	sk = s->sock->sk;
 	lock_sock(sk);
-	kw_first_wait(s);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;
