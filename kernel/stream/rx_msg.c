@@ -11,8 +11,17 @@
 #include "stream/priv.h"
 #include "stream/rx.h"
 
-static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
-		       struct kw_cursor *c)
+/**
+ * kw_rx_write() - act on a segment of an RDMA Write
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
+		struct kw_cursor *c)
 {
 	struct kw_rx *rx = &s->rx;
 	struct kw_mem *mem;
@@ -68,7 +77,7 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 }
 
 /**
- * kw_rx_read_req() - act on a segment of a Read Request, or an Atomic Request
+ * kw_rx_request() - take a segment of a Read Request, or an Atomic Request
  * @s: stream
  * @seg: the segment
  * @c: cursor at its payload; moved
@@ -77,10 +86,11 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
  * (RFC 7306 section 5.2).
  *
  * Context: inside s->mem_srcu, socket lock held.
- * Return: 0 or KW_RX_TERM(code).
+ * Return: 0, with the whole of it in s->rx.req if @seg is the last, or
+ * KW_RX_TERM(code).
  */
-int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
-		   struct kw_cursor *c)
+int kw_rx_request(struct kw_stream *s, struct kw_segment *seg,
+		  struct kw_cursor *c)
 {
 	const u32 body_len = kw_rdmap_ops[seg->op].body_len;
 	u16 code;
@@ -107,9 +117,24 @@ int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
 	s->rx.req_op = 0;
 	s->rx.req_got = 0;
-	if (seg->op == KW_RDMAP_ATOMIC_REQ)
-		return kw_rx_atomic_req_last(s);
-	return kw_rx_read_req_last(s, seg);
+	return 0;
+}
+
+/**
+ * kw_rx_read_req() - act on a segment of a Read Request
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
+		   struct kw_cursor *c)
+{
+	int ret = kw_rx_request(s, seg, c);
+
+	return ret || !seg->ddp.last ? ret : kw_rx_read_req_last(s, seg);
 }
 
 /**
@@ -188,8 +213,17 @@ void kw_rx_read_done(struct kw_stream *s)
 	s->rx.rx_events += !e->unsignaled;
 }
 
-static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
-			   struct kw_cursor *c)
+/**
+ * kw_rx_read_resp() - act on a segment of a Read Response
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
+		    struct kw_cursor *c)
 {
 	struct kw_orq_entry *e = &s->orq[s->orq_head];
 	int ret = 0;
@@ -320,8 +354,16 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 	return 0;
 }
 
-static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
-		      struct kw_cursor *c)
+/**
+ * kw_rx_send() - act on a segment of a Send of any kind
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_send(struct kw_stream *s, struct kw_segment *seg, struct kw_cursor *c)
 {
 	u16 code;
 	int ret;
@@ -344,50 +386,4 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 	if (ret || !seg->ddp.last)
 		return ret;
 	return kw_rx_send_last(s, seg);
-}
-
-typedef int (*kw_rx_handler)(struct kw_stream *s, struct kw_segment *seg,
-			     struct kw_cursor *c);
-
-static const kw_rx_handler kw_rx_handlers[KW_RDMAP_NR_OPS] = {
-	[KW_RDMAP_WRITE] = kw_rx_write,
-	[KW_RDMAP_READ_REQ] = kw_rx_read_req,
-	[KW_RDMAP_READ_RESP] = kw_rx_read_resp,
-	[KW_RDMAP_SEND] = kw_rx_send,
-	[KW_RDMAP_SEND_INV] = kw_rx_send,
-	[KW_RDMAP_SEND_SE] = kw_rx_send,
-	[KW_RDMAP_SEND_SE_INV] = kw_rx_send,
-	[KW_RDMAP_TERMINATE] = kw_rx_terminate,
-	[KW_RDMAP_IMM] = kw_rx_imm,
-	[KW_RDMAP_IMM_SE] = kw_rx_imm,
-	[KW_RDMAP_ATOMIC_REQ] = kw_rx_atomic_req,
-	[KW_RDMAP_ATOMIC_RESP] = kw_rx_atomic_resp,
-};
-
-/**
- * kw_rx_segment() - act on one DDP segment
- * @s: stream
- * @seg: the segment; its header is parsed and its versions are right
- * @c: cursor at its payload; moved
- *
- * Context: inside s->mem_srcu, socket lock held.
- * Return: 0, KW_RX_TERM(code) or KW_RX_STOP.
- */
-int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
-		  struct kw_cursor *c)
-{
-	kw_rx_handler handler = kw_rx_handlers[seg->op];
-	int ret;
-
-	if (!handler)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	ret = handler(s, seg, c);
-	s->rx.partial = !seg->ddp.last;
-	if (!s->rx.started) {
-		/* The initiator has sent: from now on this side may. */
-		s->rx.started = true;
-		s->tx.await_first = false;
-		s->rx.kick = true;
-	}
-	return ret;
 }
