@@ -319,6 +319,12 @@ struct kw_ep {
 
 extern struct workqueue_struct *kw_cm_wq;
 
+/* conn.c: called by main.c */
+extern const struct ib_device_ops kw_cm_ops;
+int kw_cm_init(void);
+void kw_cm_exit(void);
+void kw_cm_device_gone(struct kw_device *dev);
+
 /* conn.c: endpoints */
 struct kw_ep *kw_ep_create(struct kw_device *dev,
 			   const struct kw_charge *charge);
@@ -408,6 +414,7 @@ void kw_connect_step(struct kw_ep *ep);
 void kw_reply_step(struct kw_ep *ep);
 void kw_reply_key_step(struct kw_ep *ep);
 void kw_connect_fail(struct kw_ep *ep, int status);
+int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
 
 /* accept.c: the passive side's steps */
 void kw_request_step(struct kw_ep *ep);
@@ -416,11 +423,15 @@ void kw_accept_key_step(struct kw_ep *ep);
 void kw_accept_fail(struct kw_ep *ep, int status);
 void kw_offer_forget(struct kw_ep *ep);
 void kw_offer_exit(void);
+int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len);
 
 /* listen.c: listeners */
 void kw_listener_get(struct kw_listener *l);
 void kw_listener_put(struct kw_listener *l);
 void kw_listener_answered(struct kw_listener *l, struct kw_ep *ep);
 void kw_listeners_close(struct kw_device *dev);
+int kw_iw_create_listen(struct iw_cm_id *id, int backlog);
+int kw_iw_destroy_listen(struct iw_cm_id *id);
 
 #endif /* KW_CM_H */

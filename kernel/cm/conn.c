@@ -330,6 +330,13 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
 	return -EPERM;
 }
 
+/* Under kw_qp.lock, which keeps the endpoint. */
+static void kw_ep_qp_gone(struct kw_ep *ep)
+{
+	set_bit(KW_EP_QP_GONE, &ep->flags);
+	kw_ep_kick(ep);
+}
+
 /**
  * kw_ep_wait_with() - end start-up if a queue pair ends
  * @ep: the endpoint
@@ -348,6 +355,7 @@ int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
 	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
+	qp->waiter_gone = kw_ep_qp_gone;
 	if (qp->waiter)
 		ret = -EBUSY;
 	else if (qp->state == KIWARP_QPS_ERROR)
@@ -374,18 +382,6 @@ static void kw_ep_leave_qp(struct kw_ep *ep)
 	spin_unlock_irqrestore(&qp->lock, flags);
 	ep->qp = NULL;
 	kw_qp_put(qp);
-}
-
-/**
- * kw_cm_qp_gone() - a queue pair will not take the connection that it waits for
- * @ep: its kw_qp.waiter
- *
- * Context: any, kw_qp.lock held: it keeps the endpoint.
- */
-void kw_cm_qp_gone(struct kw_ep *ep)
-{
-	set_bit(KW_EP_QP_GONE, &ep->flags);
-	kw_ep_kick(ep);
 }
 
 /**
@@ -655,6 +651,15 @@ void kw_cm_device_gone(struct kw_device *dev)
 	spin_unlock(&kw_eps_lock);
 	flush_workqueue(kw_cm_wq);
 }
+
+/* The operations for iw_cm; those of the queue pair are in verbs/device.c. */
+const struct ib_device_ops kw_cm_ops = {
+	.iw_accept = kw_iw_accept,
+	.iw_connect = kw_iw_connect,
+	.iw_create_listen = kw_iw_create_listen,
+	.iw_destroy_listen = kw_iw_destroy_listen,
+	.iw_reject = kw_iw_reject,
+};
 
 /**
  * kw_cm_init() - set up connection management
