@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Differences between kernel versions. No other file checks the version.
+ * Differences between kernel versions. No other file of the module checks the
+ * version.
  */
 #ifndef KW_COMPAT_H
 #define KW_COMPAT_H
@@ -126,27 +127,6 @@ kw_compat_srq_events(struct ib_usrq_object *usrq)
 #define KW_SRCU_PERCPU_SIZE	0
 #else
 #define KW_SRCU_PERCPU_SIZE	sizeof(struct srcu_data)
-#endif
-
-#include <linux/hrtimer.h>
-
-/* 6.13 sets a timer and its function up in one call. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-static inline void
-hrtimer_setup_on_stack(struct hrtimer *timer,
-		       enum hrtimer_restart (*function)(struct hrtimer *),
-		       clockid_t clock_id, enum hrtimer_mode mode)
-{
-	hrtimer_init_on_stack(timer, clock_id, mode);
-	timer->function = function;
-}
-#endif
-
-#include <linux/timer.h>
-
-/* Since 6.16 that is its name. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
-#define timer_destroy_on_stack destroy_timer_on_stack
 #endif
 
 /* 7.2 names what kind of memory is pinned, and finds no device by its name. */
@@ -303,8 +283,6 @@ static inline int kw_resize_cq_op(struct ib_cq *ibcq, int cqe,
 }
 
 #define KW_OPS_RESIZE_CQ	.resize_cq = kw_resize_cq_op,
-/* Kernel consumers can ask for it, too. */
-#define KW_KERNEL_RESIZE_CQ
 #else
 #define KW_OPS_RESIZE_CQ	.resize_user_cq = kw_resize_cq,
 #endif

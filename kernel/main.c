@@ -17,6 +17,7 @@
 #include <linux/workqueue.h>
 #include <rdma/rdma_netlink.h>
 
+#include "cm/cm.h"
 #include "compat.h"
 #include "stream/tx_pool.h"
 #include "verbs/ops.h"
@@ -220,7 +221,7 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 		pr_info("an RDMA device %s exists already\n", name);
 		return -EEXIST;
 	}
-	ret = kw_device_create(name, netdev);
+	ret = kw_device_create(name, netdev, &kw_cm_ops);
 	if (ret)
 		return ret;
 	kw_catch_up(netdev);

@@ -319,6 +319,12 @@ struct kw_ep {
 
 extern struct workqueue_struct *kw_cm_wq;
 
+/* conn.c: called by main.c */
+extern const struct ib_device_ops kw_cm_ops;
+int kw_cm_init(void);
+void kw_cm_exit(void);
+void kw_cm_device_gone(struct kw_device *dev);
+
 /* conn.c: endpoints */
 struct kw_ep *kw_ep_create(struct kw_device *dev,
 			   const struct kw_charge *charge);
@@ -329,10 +335,8 @@ void kw_ep_kick(struct kw_ep *ep);
 void kw_ep_step(struct kw_ep *ep);
 void kw_ep_set_timer(struct kw_ep *ep, u32 ms);
 void kw_ep_retry_in(struct kw_ep *ep, u32 ms);
-void kw_ep_stop_timer(struct kw_ep *ep);
 void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 		  void (*data_ready)(struct sock *sk));
-struct socket *kw_ep_detach(struct kw_ep *ep);
 void kw_ep_drop_sock(struct kw_ep *ep, bool abort);
 void kw_ep_end(struct kw_ep *ep, bool abort);
 int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
@@ -397,7 +401,6 @@ u32 kw_start_pd_room(const struct kw_ep *ep);
 
 /* negotiate.c: what the frames negotiate */
 const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep);
-bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh);
 bool kw_negotiate_peer_depths(const struct kw_ep *ep, struct iw_cm_event *event);
 void kw_negotiate_offer(struct kw_ep *ep);
 u16 kw_negotiate_active(struct kw_ep *ep, struct kw_stream_params *params);
@@ -411,6 +414,7 @@ void kw_connect_step(struct kw_ep *ep);
 void kw_reply_step(struct kw_ep *ep);
 void kw_reply_key_step(struct kw_ep *ep);
 void kw_connect_fail(struct kw_ep *ep, int status);
+int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
 
 /* accept.c: the passive side's steps */
 void kw_request_step(struct kw_ep *ep);
@@ -419,11 +423,15 @@ void kw_accept_key_step(struct kw_ep *ep);
 void kw_accept_fail(struct kw_ep *ep, int status);
 void kw_offer_forget(struct kw_ep *ep);
 void kw_offer_exit(void);
+int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len);
 
 /* listen.c: listeners */
 void kw_listener_get(struct kw_listener *l);
 void kw_listener_put(struct kw_listener *l);
 void kw_listener_answered(struct kw_listener *l, struct kw_ep *ep);
 void kw_listeners_close(struct kw_device *dev);
+int kw_iw_create_listen(struct iw_cm_id *id, int backlog);
+int kw_iw_destroy_listen(struct iw_cm_id *id);
 
 #endif /* KW_CM_H */

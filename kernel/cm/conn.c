@@ -171,16 +171,8 @@ void kw_ep_set_timer(struct kw_ep *ep, u32 ms)
 	kw_ep_retry_in(ep, ms);
 }
 
-/**
- * kw_ep_stop_timer() - the step that was bounded is done
- * @ep: the endpoint
- *
- * A timer that is already running waits for kw_ep.lock and then sees the
- * endpoint's new state.
- *
- * Context: process, kw_ep.lock held.
- */
-void kw_ep_stop_timer(struct kw_ep *ep)
+/* A timer that is running waits for kw_ep.lock, and then sees the new state. */
+static void kw_ep_stop_timer(struct kw_ep *ep)
 {
 	if (cancel_delayed_work(&ep->timer))
 		kw_ep_put(ep);
@@ -236,14 +228,8 @@ void kw_ep_attach(struct kw_ep *ep, struct socket *sock,
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
-/**
- * kw_ep_detach() - give the socket away, as it was before kw_ep_attach()
- * @ep: the endpoint
- *
- * Context: process, kw_ep.lock held.
- * Return: the socket, the caller's; NULL if there is none.
- */
-struct socket *kw_ep_detach(struct kw_ep *ep)
+/* Take the socket, if there is one, from the endpoint: it is the caller's. */
+static struct socket *kw_ep_detach(struct kw_ep *ep)
 {
 	struct socket *sock = ep->sock;
 	struct kw_sock_ops *orig;
@@ -344,6 +330,13 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
 	return -EPERM;
 }
 
+/* Under kw_qp.lock, which keeps the endpoint. */
+static void kw_ep_qp_gone(struct kw_ep *ep)
+{
+	set_bit(KW_EP_QP_GONE, &ep->flags);
+	kw_ep_kick(ep);
+}
+
 /**
  * kw_ep_wait_with() - end start-up if a queue pair ends
  * @ep: the endpoint
@@ -362,6 +355,7 @@ int kw_ep_wait_with(struct kw_ep *ep, struct kw_qp *qp)
 	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
+	qp->waiter_gone = kw_ep_qp_gone;
 	if (qp->waiter)
 		ret = -EBUSY;
 	else if (qp->state == KIWARP_QPS_ERROR)
@@ -388,18 +382,6 @@ static void kw_ep_leave_qp(struct kw_ep *ep)
 	spin_unlock_irqrestore(&qp->lock, flags);
 	ep->qp = NULL;
 	kw_qp_put(qp);
-}
-
-/**
- * kw_cm_qp_gone() - a queue pair will not take the connection that it waits for
- * @ep: its kw_qp.waiter
- *
- * Context: any, kw_qp.lock held: it keeps the endpoint.
- */
-void kw_cm_qp_gone(struct kw_ep *ep)
-{
-	set_bit(KW_EP_QP_GONE, &ep->flags);
-	kw_ep_kick(ep);
 }
 
 /**
@@ -669,6 +651,15 @@ void kw_cm_device_gone(struct kw_device *dev)
 	spin_unlock(&kw_eps_lock);
 	flush_workqueue(kw_cm_wq);
 }
+
+/* The operations for iw_cm; those of the queue pair are in verbs/device.c. */
+const struct ib_device_ops kw_cm_ops = {
+	.iw_accept = kw_iw_accept,
+	.iw_connect = kw_iw_connect,
+	.iw_create_listen = kw_iw_create_listen,
+	.iw_destroy_listen = kw_iw_destroy_listen,
+	.iw_reject = kw_iw_reject,
+};
 
 /**
  * kw_cm_init() - set up connection management

@@ -21,15 +21,12 @@ const struct kw_mpa_frame *kw_negotiate_peer(const struct kw_ep *ep)
 	return st->frame.kind == KW_MPA_PRIV ? &st->key : &st->frame;
 }
 
-/**
- * kw_negotiate_peer_enh() - the peer's enhanced data
- * @ep: an endpoint with a valid frame
- * @enh: result; depths not negotiated, and nothing else, if there are none
- *
- * Context: process, kw_ep.lock held.
- * Return: true if there are any.
+/*
+ * The peer's enhanced data. Without any, depths are those not negotiated, and
+ * this returns false.
  */
-bool kw_negotiate_peer_enh(const struct kw_ep *ep, struct kw_mpa_enh *enh)
+static bool kw_negotiate_peer_enh(const struct kw_ep *ep,
+				  struct kw_mpa_enh *enh)
 {
 	*enh = (struct kw_mpa_enh) {
 		.ird = KW_MPA_DEPTH_NONE,

@@ -268,8 +268,9 @@ int kw_start_reject(struct kw_ep *ep, const void *pd, u32 pd_len)
 void kw_start_terminate(struct kw_ep *ep, u16 code)
 {
 	const u32 ulpdu_len = KW_DDP_UNTAGGED_LEN + KW_TERM_CTRL_LEN;
-	u8 buf[KW_MARKER_LEN + KW_MPA_HDR_LEN + KW_DDP_UNTAGGED_LEN +
-	       KW_TERM_MAX_LEN + KW_MPA_CRC_LEN] = {};
+	u8 buf[KW_MARKER_LEN + sizeof(struct kw_fpdu_head) + KW_TERM_MAX_LEN +
+	       KW_MPA_CRC_LEN] = {};
+	struct kw_fpdu_head *head;
 	struct kw_term term = {};
 	u8 *p = buf;
 
@@ -277,12 +278,13 @@ void kw_start_terminate(struct kw_ep *ep, u16 code)
 		kw_marker_put(p, 0);
 		p += KW_MARKER_LEN;
 	}
-	put_unaligned_be16(ulpdu_len, p);
-	kw_ddp_put_untagged(p + KW_MPA_HDR_LEN, true,
+	head = (struct kw_fpdu_head *)p;
+	head->ulpdu_len = cpu_to_be16(ulpdu_len);
+	kw_ddp_put_untagged((u8 *)&head->ddp.untagged, true,
 			    KW_RDMAP_CTRL(KW_RDMAP_TERMINATE), 0,
-			    KW_QN_TERMINATE, 1, 0);
+			    KW_QN_TERMINATE, KW_DDP_MSN_FIRST, 0);
 	kw_term_set_code(&term, code);
-	kw_term_build(p + KW_MPA_HDR_LEN + KW_DDP_UNTAGGED_LEN, &term);
+	kw_term_build((u8 *)(head + 1), &term);
 	p += kw_fpdu_len(ulpdu_len) - KW_MPA_CRC_LEN;
 	kw_crc_put(p, kw_crc32c(KW_CRC_SEED, buf, p - buf));
 	p += KW_MPA_CRC_LEN;

@@ -43,16 +43,13 @@ static __always_inline void kw_place_run(struct kw_sg_iter *it, const u8 *p,
 static noinline bool kw_place_split(struct kw_stream *s, struct kw_sg_iter *it,
 				    const u8 *p, u32 len, bool vec)
 {
-	while (len) {
-		u32 n = min_t(u64, it->run.len, len);
+	u32 n;
 
-		if (n) {
-			kw_place_run(it, p, n, vec);
-			p += n;
-			len -= n;
-		} else if (!kw_sg_next(s, it)) {
+	for (; len; p += n, len -= n) {
+		n = kw_sg_run(s, it, len);
+		if (!n)
 			return false;
-		}
+		kw_place_run(it, p, n, vec);
 	}
 	return true;
 }
@@ -133,8 +130,21 @@ static u64 kw_predict_word(const u8 *p)
 	return get_unaligned((const u64 *)p);
 }
 
+/* Count @len more bytes of a message as placed, up to TO or MO @end. */
+static __always_inline void kw_place_count(struct kw_rx *rx, bool tagged,
+					   struct kw_orq_entry *read, u64 end,
+					   u32 len)
+{
+	if (read)
+		read->done += len;
+	else if (tagged)
+		rx->write_len += len;
+	else
+		rx->recv_mo = end;
+}
+
 /**
- * kw_predict() - set what the next segment has to be
+ * kw_predict() - count a segment, and set what the next one has to be
  * @s: stream
  * @seg: the segment that kw_place() has placed
  * @room: bytes that its message may have behind it in the same entry
@@ -149,6 +159,8 @@ void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
 {
 	struct kw_rx_next *next = &s->rx.next;
 
+	next->at = (seg->ddp.tagged ? seg->ddp.to : seg->ddp.mo) + seg->len;
+	kw_place_count(&s->rx, seg->ddp.tagged, read, next->at, seg->len);
 	if (seg->ddp.last || s->p.rx_markers || !room) {
 		kw_predict_end(s);
 		return;
@@ -159,7 +171,6 @@ void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
 	next->hdr_len = next->tagged ? KW_DDP_TAGGED_LEN : KW_DDP_UNTAGGED_LEN;
 	next->head = kw_predict_word(seg->raw + KW_PREDICT_HEAD);
 	next->queue = kw_predict_word(seg->raw + KW_PREDICT_QUEUE);
-	next->at = (next->tagged ? seg->ddp.to : seg->ddp.mo) + seg->len;
 }
 
 /* Is it the header that is expected behind @placed bytes? */
@@ -215,23 +226,6 @@ static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
 	return span;
 }
 
-/* Note that @len bytes more of the message have been placed. */
-static void kw_predict_placed(struct kw_rx *rx, u32 len)
-{
-	struct kw_rx_next *next = &rx->next;
-
-	next->room -= len;
-	next->at += len;
-	if (next->read) {
-		next->read->done += len;
-	} else if (next->tagged) {
-		rx->write_len += len;
-	} else {
-		rx->recv_mo = next->at;
-		rx->recv_got.range[0].to = next->at;
-	}
-}
-
 /* A section that has lasted long enough ends, and another begins. */
 static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
 {
@@ -273,7 +267,11 @@ u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		++*fpdus;
 	}
 	next->vec_len += taken;
-	kw_predict_placed(&s->rx, placed);
+	next->room -= placed;
+	next->at += placed;
+	kw_place_count(&s->rx, next->tagged, next->read, next->at, placed);
+	if (!next->tagged)
+		s->rx.recv_got.range[0].to = next->at;
 	c->p += taken;
 	c->left -= taken;
 	return taken;

@@ -66,23 +66,28 @@ static inline void kw_stream_count(const struct kw_stream *s, enum kw_counter c)
 	srcu_read_unlock(s->mem_srcu, idx);
 }
 
-/* stream.c */
+/* work.c */
+int kw_work_init(void);
+void kw_work_exit(void);
 struct workqueue_struct *kw_streams_wq(bool user);
-void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay);
-bool kw_first_is_timed(const struct kw_stream *s);
-void kw_first_wait(struct kw_stream *s);
-bool kw_first_tx_more(struct kw_stream *s);
+void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout);
+void kw_stream_drained(struct kw_stream *s);
+
+/* How long a peer may take to read what is left, and to close its half. */
+#define KW_ERROR_TIMEOUT	(3 * HZ)
+
+/* fail.c */
+void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);
 
 /* domain.c */
 void kw_domain_wait(struct kw_stream *s);
 bool kw_domain_waited(struct kw_stream *s);
 
 /* teardown.c */
-void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);
+void kw_stream_free_queues(struct kw_stream *s);
 void kw_stream_check_peer(struct kw_stream *s);
-void kw_stream_drained(struct kw_stream *s);
 void kw_end_work(struct work_struct *work);
 void kw_end_check_lost(struct sock *sk);
 

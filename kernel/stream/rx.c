@@ -98,6 +98,47 @@ static bool kw_rx_peek(const struct kw_stream *s, const struct kw_cursor *at,
 	return true;
 }
 
+typedef int (*kw_rx_handler)(struct kw_stream *s, struct kw_segment *seg,
+			     struct kw_cursor *c);
+
+static const kw_rx_handler kw_rx_handlers[KW_RDMAP_NR_OPS] = {
+	[KW_RDMAP_WRITE] = kw_rx_write,
+	[KW_RDMAP_READ_REQ] = kw_rx_read_req,
+	[KW_RDMAP_READ_RESP] = kw_rx_read_resp,
+	[KW_RDMAP_SEND] = kw_rx_send,
+	[KW_RDMAP_SEND_INV] = kw_rx_send,
+	[KW_RDMAP_SEND_SE] = kw_rx_send,
+	[KW_RDMAP_SEND_SE_INV] = kw_rx_send,
+	[KW_RDMAP_TERMINATE] = kw_rx_terminate,
+	[KW_RDMAP_IMM] = kw_rx_imm,
+	[KW_RDMAP_IMM_SE] = kw_rx_imm,
+	[KW_RDMAP_ATOMIC_REQ] = kw_rx_atomic_req,
+	[KW_RDMAP_ATOMIC_RESP] = kw_rx_atomic_resp,
+};
+
+/*
+ * Act on one DDP segment: its header is parsed and its versions are right.
+ * Returns 0, KW_RX_TERM(code) or KW_RX_STOP.
+ */
+static int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
+			 struct kw_cursor *c)
+{
+	kw_rx_handler handler = kw_rx_handlers[seg->op];
+	int ret;
+
+	if (!handler)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	ret = handler(s, seg, c);
+	s->rx.partial = !seg->ddp.last;
+	if (!s->rx.started) {
+		/* The initiator has sent: from now on this side may. */
+		s->rx.started = true;
+		s->tx.await_first = false;
+		s->rx.kick = true;
+	}
+	return ret;
+}
+
 /* Pass the segment to its handler, with a cursor at its payload. */
 static int kw_rx_deliver(struct kw_stream *s, const struct kw_cursor *at,
 			 struct kw_segment *seg, u32 ulpdu_len)

@@ -46,9 +46,14 @@ void kw_rx_data_ready(struct sock *sk);
 void kw_rx_run(struct kw_stream *s);
 void kw_rx_work(struct work_struct *work);
 
-int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
+int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
+		struct kw_cursor *c);
+int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
+		    struct kw_cursor *c);
+int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
+	       struct kw_cursor *c);
+int kw_rx_request(struct kw_stream *s, struct kw_segment *seg,
 		  struct kw_cursor *c);
-
 int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		   struct kw_cursor *c);
 bool kw_rx_irq_has_room(const struct kw_stream *s);
@@ -62,7 +67,6 @@ int kw_rx_imm(struct kw_stream *s, struct kw_segment *seg,
 	      struct kw_cursor *c);
 int kw_rx_atomic_req(struct kw_stream *s, struct kw_segment *seg,
 		     struct kw_cursor *c);
-int kw_rx_atomic_req_last(struct kw_stream *s);
 int kw_rx_atomic_resp(struct kw_stream *s, struct kw_segment *seg,
 		      struct kw_cursor *c);
 

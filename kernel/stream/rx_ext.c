@@ -58,33 +58,11 @@ int kw_rx_imm(struct kw_stream *s, struct kw_segment *seg, struct kw_cursor *c)
 	return seg->ddp.last ? kw_rx_imm_last(s, seg) : 0;
 }
 
-/**
- * kw_rx_atomic_req() - act on a segment of an Atomic Request
- * @s: stream
- * @seg: the segment
- * @c: cursor at its payload; moved
- *
- * Context: inside s->mem_srcu, socket lock held.
- * Return: 0 or KW_RX_TERM(code).
+/*
+ * A whole Atomic Request, in s->rx.req. It is executed in its turn among the
+ * Reads, when the response can be sent.
  */
-int kw_rx_atomic_req(struct kw_stream *s, struct kw_segment *seg,
-		     struct kw_cursor *c)
-{
-	if (!s->p.set.atomics)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	return kw_rx_read_req(s, seg, c);
-}
-
-/**
- * kw_rx_atomic_req_last() - an Atomic Request has come whole
- * @s: stream; the request is in s->rx.req
- *
- * It is worked in its turn among the Reads, when the response can be sent.
- *
- * Context: inside s->mem_srcu, socket lock held.
- * Return: 0 or KW_RX_TERM(code).
- */
-int kw_rx_atomic_req_last(struct kw_stream *s)
+static int kw_rx_atomic_req_last(struct kw_stream *s)
 {
 	struct kw_irq_entry e = { .is_atomic = true };
 	u16 code;
@@ -97,6 +75,26 @@ int kw_rx_atomic_req_last(struct kw_stream *s)
 		return KW_RX_TERM(code);
 	kw_rx_irq_push(s, &e);
 	return 0;
+}
+
+/**
+ * kw_rx_atomic_req() - act on a segment of an Atomic Request
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_atomic_req(struct kw_stream *s, struct kw_segment *seg,
+		     struct kw_cursor *c)
+{
+	int ret;
+
+	if (!s->p.set.atomics)
+		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
+	ret = kw_rx_request(s, seg, c);
+	return ret || !seg->ddp.last ? ret : kw_rx_atomic_req_last(s);
 }
 
 /* The value goes where the work request says, in this machine's byte order. */

@@ -11,14 +11,24 @@
 #include "stream/priv.h"
 #include "stream/rx.h"
 
-static int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
-		       struct kw_cursor *c)
+/**
+ * kw_rx_write() - act on a segment of an RDMA Write
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_write(struct kw_stream *s, struct kw_segment *seg,
+		struct kw_cursor *c)
 {
 	struct kw_rx *rx = &s->rx;
 	struct kw_mem *mem;
 	u16 code;
 
-	rx->write_len = (rx->write_open ? rx->write_len : 0) + seg->len;
+	if (!rx->write_open)
+		rx->write_len = 0;
 	rx->write_open = !seg->ddp.last;
 	/* RFC 5041 section 5.2: STag and TO of an empty segment are not checked. */
 	if (!seg->len)
@@ -81,7 +91,7 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
 }
 
 /**
- * kw_rx_read_req() - act on a segment of a Read Request, or an Atomic Request
+ * kw_rx_request() - take a segment of a Read Request, or an Atomic Request
  * @s: stream
  * @seg: the segment
  * @c: cursor at its payload; moved
@@ -90,10 +100,11 @@ static int kw_rx_read_req_last(struct kw_stream *s, struct kw_segment *seg)
  * (RFC 7306 section 5.2).
  *
  * Context: inside s->mem_srcu, socket lock held.
- * Return: 0 or KW_RX_TERM(code).
+ * Return: 0, with the whole of it in s->rx.req if @seg is the last, or
+ * KW_RX_TERM(code).
  */
-int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
-		   struct kw_cursor *c)
+int kw_rx_request(struct kw_stream *s, struct kw_segment *seg,
+		  struct kw_cursor *c)
 {
 	const u32 body_len = kw_rdmap_ops[seg->op].body_len;
 	u16 code;
@@ -120,9 +131,24 @@ int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
 		return KW_RX_TERM(KW_TERM_RDMAP_OP_UNSPEC);
 	s->rx.req_op = 0;
 	s->rx.req_got = 0;
-	if (seg->op == KW_RDMAP_ATOMIC_REQ)
-		return kw_rx_atomic_req_last(s);
-	return kw_rx_read_req_last(s, seg);
+	return 0;
+}
+
+/**
+ * kw_rx_read_req() - act on a segment of a Read Request
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_read_req(struct kw_stream *s, struct kw_segment *seg,
+		   struct kw_cursor *c)
+{
+	int ret = kw_rx_request(s, seg, c);
+
+	return ret || !seg->ddp.last ? ret : kw_rx_read_req_last(s, seg);
 }
 
 /**
@@ -171,7 +197,6 @@ static int kw_rx_read_resp_place(struct kw_stream *s, struct kw_segment *seg,
 		return kw_rx_read_fail(s, e, IB_WC_LOC_PROT_ERR, code);
 	if (!kw_place_tagged(s, seg, c, mem, e->sink.length - e->done))
 		return KW_RX_TERM(KW_TERM_DDP_CATASTROPHIC);
-	e->done += seg->len;
 	kw_predict(s, seg, s->rx.sink.length - seg->len, e);
 	return 0;
 }
@@ -202,8 +227,17 @@ void kw_rx_read_done(struct kw_stream *s)
 	s->rx.rx_events += !e->unsignaled;
 }
 
-static int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
-			   struct kw_cursor *c)
+/**
+ * kw_rx_read_resp() - act on a segment of a Read Response
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_read_resp(struct kw_stream *s, struct kw_segment *seg,
+		    struct kw_cursor *c)
 {
 	struct kw_orq_entry *e = &s->orq[s->orq_head];
 	int ret = 0;
@@ -320,24 +354,30 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
 	struct kw_rx *rx = &s->rx;
 	const struct kw_ddp_got *got = &rx->recv_got;
 	struct kw_sg_iter *it = &rx->recv_it;
-	u32 room = 0;
+	u32 end = seg->ddp.mo + seg->len, room = 0;
 
 	if (seg->ddp.mo != rx->recv_mo)
 		kw_sg_seek(it, rx->recv.sge, seg->ddp.mo);
 	if (!kw_place(s, seg, c, it))
 		return kw_rx_send_fail(s, IB_WC_LOC_PROT_ERR,
 				       KW_TERM_RDMAP_CATASTROPHIC);
-	rx->recv_mo = seg->ddp.mo + seg->len;
 	/* A prediction needs that all bytes so far have come in order. */
-	if (got->nr == 1 && !got->range[0].from &&
-	    got->range[0].to == rx->recv_mo)
-		room = min(it->sge->length - it->off, U32_MAX - rx->recv_mo);
+	if (got->nr == 1 && !got->range[0].from && got->range[0].to == end)
+		room = min(it->sge->length - it->off, U32_MAX - end);
 	kw_predict(s, seg, room, NULL);
 	return 0;
 }
 
-static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
-		      struct kw_cursor *c)
+/**
+ * kw_rx_send() - act on a segment of a Send of any kind
+ * @s: stream
+ * @seg: the segment
+ * @c: cursor at its payload; moved
+ *
+ * Context: inside s->mem_srcu, socket lock held.
+ * Return: 0 or KW_RX_TERM(code).
+ */
+int kw_rx_send(struct kw_stream *s, struct kw_segment *seg, struct kw_cursor *c)
 {
 	u16 code;
 	int ret;
@@ -360,50 +400,4 @@ static int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
 	if (ret || !seg->ddp.last)
 		return ret;
 	return kw_rx_send_last(s, seg);
-}
-
-typedef int (*kw_rx_handler)(struct kw_stream *s, struct kw_segment *seg,
-			     struct kw_cursor *c);
-
-static const kw_rx_handler kw_rx_handlers[KW_RDMAP_NR_OPS] = {
-	[KW_RDMAP_WRITE] = kw_rx_write,
-	[KW_RDMAP_READ_REQ] = kw_rx_read_req,
-	[KW_RDMAP_READ_RESP] = kw_rx_read_resp,
-	[KW_RDMAP_SEND] = kw_rx_send,
-	[KW_RDMAP_SEND_INV] = kw_rx_send,
-	[KW_RDMAP_SEND_SE] = kw_rx_send,
-	[KW_RDMAP_SEND_SE_INV] = kw_rx_send,
-	[KW_RDMAP_TERMINATE] = kw_rx_terminate,
-	[KW_RDMAP_IMM] = kw_rx_imm,
-	[KW_RDMAP_IMM_SE] = kw_rx_imm,
-	[KW_RDMAP_ATOMIC_REQ] = kw_rx_atomic_req,
-	[KW_RDMAP_ATOMIC_RESP] = kw_rx_atomic_resp,
-};
-
-/**
- * kw_rx_segment() - act on one DDP segment
- * @s: stream
- * @seg: the segment; its header is parsed and its versions are right
- * @c: cursor at its payload; moved
- *
- * Context: inside s->mem_srcu, socket lock held.
- * Return: 0, KW_RX_TERM(code) or KW_RX_STOP.
- */
-int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
-		  struct kw_cursor *c)
-{
-	kw_rx_handler handler = kw_rx_handlers[seg->op];
-	int ret;
-
-	if (!handler)
-		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	ret = handler(s, seg, c);
-	s->rx.partial = !seg->ddp.last;
-	if (!s->rx.started) {
-		/* The initiator has sent: from now on this side may. */
-		s->rx.started = true;
-		s->tx.await_first = false;
-		s->rx.kick = true;
-	}
-	return ret;
 }

@@ -99,6 +99,23 @@ static __always_inline void kw_sg_advance(struct kw_sg_iter *it, u32 len)
 }
 
 /**
+ * kw_sg_run() - how many of the next bytes are contiguous
+ * @s: stream
+ * @it: iterator; it has a run if this is not 0
+ * @len: bytes to go, at least 1
+ *
+ * Context: as kw_sg_next().
+ * Return: at most @len; 0 if a right is missing or the list ends.
+ */
+static __always_inline u32 kw_sg_run(struct kw_stream *s, struct kw_sg_iter *it,
+				     u32 len)
+{
+	if (!it->run.len && !kw_sg_next(s, it))
+		return 0;
+	return min_t(u64, it->run.len, len);
+}
+
+/**
  * kw_sg_release() - release the region
  * @it: iterator; its position stays
  */

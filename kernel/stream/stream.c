@@ -13,10 +13,6 @@
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
-static struct workqueue_struct *kw_stream_wq;
-/* For kw_domain.work of processes, which may have to wait for them. */
-static struct workqueue_struct *kw_ends_wq;
-
 /**
  * kw_streams_init() - allocate what all streams share
  *
@@ -25,19 +21,8 @@ static struct workqueue_struct *kw_ends_wq;
  */
 int kw_streams_init(void)
 {
-	/* Reclaim may depend on storage behind a stream (NVMe-oF, iSER, NFS). */
-	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_HIGHPRI;
-
-	kw_stream_wq = alloc_workqueue("kiwarp", flags, 0);
-	if (!kw_stream_wq)
-		return -ENOMEM;
-	kw_ends_wq = alloc_workqueue("kiwarp_ends", flags, WQ_MAX_ACTIVE);
-	if (!kw_ends_wq) {
-		destroy_workqueue(kw_stream_wq);
-		return -ENOMEM;
-	}
 	kw_vec_init();
-	return 0;
+	return kw_work_init();
 }
 
 /**
@@ -48,58 +33,8 @@ int kw_streams_init(void)
 void kw_streams_exit(void)
 {
 	kw_zc_exit();
-	destroy_workqueue(kw_ends_wq);
-	destroy_workqueue(kw_stream_wq);
+	kw_work_exit();
 	kw_tx_pool_exit();
-}
-
-/**
- * kw_streams_wq() - the queue of a domain's work
- * @user: the domain is a process's
- *
- * Return: the queue.
- */
-struct workqueue_struct *kw_streams_wq(bool user)
-{
-	return user ? kw_ends_wq : kw_stream_wq;
-}
-
-/**
- * kw_streams_queue() - run work in process context, on the streams' queue
- * @work: the work
- * @delay: jiffies
- *
- * Context: any. Work that is already waiting is moved to the new time.
- */
-void kw_streams_queue(struct delayed_work *work, unsigned long delay)
-{
-	mod_delayed_work(kw_stream_wq, work, delay);
-}
-
-/**
- * kw_streams_run() - run a queue pair's work in process context, on that queue
- * @work: the work
- *
- * Context: any.
- * Return: false if it was waiting already.
- */
-bool kw_streams_run(struct work_struct *work)
-{
-	return queue_work(kw_stream_wq, work);
-}
-
-/**
- * kw_stream_queue() - run a stream's work in process context
- * @s: stream
- * @work: its tx.work, rx_work or end_work
- * @delay: jiffies
- *
- * Context: any. Work that is already waiting is moved to the new time.
- */
-void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
-		     unsigned long delay)
-{
-	kw_streams_queue(work, delay);
 }
 
 /**
@@ -139,18 +74,6 @@ void kw_stream_set_counters(struct kw_stream *s,
 	WRITE_ONCE(s->counters, counters);
 }
 
-/**
- * kw_stream_free_queues() - free what kw_stream_start() allocated
- * @s: stream that does not run
- */
-void kw_stream_free_queues(struct kw_stream *s)
-{
-	kvfree(s->orq);
-	kvfree(s->irq);
-	s->orq = NULL;
-	s->irq = NULL;
-}
-
 static void kw_stream_attach(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
@@ -187,87 +110,45 @@ static bool kw_first_repeats(const struct kw_stream *s)
 }
 
 /*
- * The responder sends nothing before the peer's first FPDU (RFC 5044 section
- * 7.1.2). Peers without the peer-to-peer model (siw, revision 1) have consumers
- * that let the responder send first all the same: for them the wait ends by
- * time. They are in FPDU mode long before that, and would wait for ever. A
- * ready-to-receive message comes when the peer can receive, which takes any
- * time if its hardware is busy. What is sent before that ends the connection.
+ * The time is over. A responder may send from now on, in a graceful end, too,
+ * unless the peer can send no more. An initiator repeats an RTR that may have
+ * been missed.
  */
-static bool kw_first_times_out(const struct kw_stream *s)
+static void kw_first_work(struct work_struct *work)
 {
-	return s->tx.await_first && !s->p.rtr_await;
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, first_work);
+	bool may;
+
+	lock_sock(s->sock->sk);
+	may = s->state == KW_STREAM_OPEN || (s->state == KW_STREAM_CLOSING &&
+					     s->tx.await_first && !s->peer_fin);
+	if (may && !s->rx.started && !READ_ONCE(s->abort)) {
+		s->tx.await_first = false;
+		s->tx.rtr_pending = kw_first_repeats(s);
+		kw_stream_kick(s, KW_KICK_LOCKED);
+	}
+	release_sock(s->sock->sk);
 }
 
+/*
+ * How long to wait for the peer's first FPDU: the responder sends nothing
+ * before it (RFC 5044 section 7.1.2). Peers without the peer-to-peer model
+ * (siw, revision 1) have consumers that let the responder send first all the
+ * same. They are in FPDU mode long before the time is over, and would wait for
+ * ever. A ready-to-receive message comes when the peer can receive, which takes
+ * any time if its hardware is busy. What is sent before that ends the
+ * connection.
+ */
 static void kw_first_await(struct kw_stream *s)
 {
 	unsigned long wait = kw_first_repeats(s) ? KW_RTR_REPEAT : 0;
 
-	if (kw_first_times_out(s))
+	INIT_DELAYED_WORK(&s->first_work, kw_first_work);
+	if (s->tx.await_first && !s->p.rtr_await)
 		wait = msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
-	if (!wait)
-		return;
-	kw_stream_queue(s, &s->end_work, wait);
-	/* The queue pair may have aborted meanwhile: that does not wait. */
-	if (READ_ONCE(s->abort))
-		kw_stream_queue(s, &s->end_work, 0);
-}
-
-/**
- * kw_first_is_timed() - whether the wait for the first FPDU ends by time
- * @s: stream in teardown
- *
- * Context: socket lock held.
- * Return: true if it ends at s->first_fpdu_deadline, unless the peer's first
- * FPDU comes before.
- */
-bool kw_first_is_timed(const struct kw_stream *s)
-{
-	return s->state == KW_STREAM_CLOSING && kw_first_times_out(s) &&
-	       s->p.set.first_fpdu_timeout_ms && !s->peer_fin;
-}
-
-/**
- * kw_first_wait() - end the wait for the peer's first FPDU, if its time is over
- * @s: stream; the time is that of its end_work
- *
- * A responder may send from then on. An initiator repeats an RTR that may have
- * been missed.
- *
- * Context: process, socket lock held.
- */
-void kw_first_wait(struct kw_stream *s)
-{
-	bool over = s->state == KW_STREAM_OPEN ||
-		    (kw_first_is_timed(s) &&
-		     time_after_eq(jiffies, s->first_fpdu_deadline));
-
-	if (!over || s->rx.started || s->abort)
-		return;
-	if (kw_first_times_out(s))
-		s->tx.await_first = false;
-	if (kw_first_repeats(s))
-		s->tx.rtr_pending = true;
-	kw_stream_kick(s, KW_KICK_LOCKED);
-}
-
-/**
- * kw_first_tx_more() - whether anything is to be sent, now or after the wait
- * @s: stream
- *
- * Context: process, socket lock held.
- * Return: true if there is.
- */
-bool kw_first_tx_more(struct kw_stream *s)
-{
-	bool more;
-	int idx;
-
-	s->cache.mem = NULL;
-	idx = srcu_read_lock(s->mem_srcu);
-	more = kw_tx_pending(s);
-	srcu_read_unlock(s->mem_srcu, idx);
-	return more;
+	if (wait)
+		kw_stream_queue(s, &s->first_work, wait);
 }
 
 /**

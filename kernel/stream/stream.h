@@ -208,7 +208,6 @@ enum kw_stream_state {
  * @abort: end at once, without the queue pair
  * @reset: with a reset
  * @deadline: jiffies by which teardown ends, however far it got
- * @first_fpdu_deadline: jiffies by which tx.await_first ends during teardown
  * @una: first byte that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
@@ -228,6 +227,7 @@ enum kw_stream_state {
  * @irq_counted: those of them that count against p.ird
  * @cache: the region in use
  * @rx: receive state
+ * @first_work: ends the wait for the peer's first FPDU
  * @save_data_ready: the socket's own callback, to be put back
  * @save_state_change: likewise
  * @save_write_space: likewise
@@ -253,7 +253,6 @@ struct kw_stream {
 	bool abort;
 	bool reset;
 	unsigned long deadline;
-	unsigned long first_fpdu_deadline;
 	u32 una;
 	int status;
 	u32 reason;
@@ -273,6 +272,7 @@ struct kw_stream {
 	struct kw_mem_cache cache;
 	struct kw_rx rx;
 
+	struct delayed_work first_work;
 	void (*save_data_ready)(struct sock *sk);
 	void (*save_state_change)(struct sock *sk);
 	void (*save_write_space)(struct sock *sk);

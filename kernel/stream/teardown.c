@@ -27,56 +27,8 @@
 #include "stream/tx.h"
 #include "stream/zcopy.h"
 
-/*
- * How long a peer may take to read what is left and to close its half. In a
- * graceful end: how long it may take no byte at all.
- */
+/* In a graceful end: how long the peer may take no byte at all. */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
-#define KW_ERROR_TIMEOUT	(3 * HZ)
-
-static void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
-{
-	s->deadline = jiffies + timeout;
-	kw_stream_queue(s, &s->end_work, timeout);
-}
-
-/**
- * kw_stream_fail() - the stream can not go on
- * @s: stream
- * @why: for the queue pair
- * @terminate: s->tx.term holds the Terminate to send
- *
- * From here on nothing is placed, only the Terminate is sent, and the queue
- * pair flushes all work.
- *
- * Context: socket lock held.
- */
-void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate)
-{
-	if (s->state != KW_STREAM_OPEN && s->state != KW_STREAM_CLOSING)
-		return;
-	WRITE_ONCE(s->state, KW_STREAM_ERROR);
-	if (!s->status)
-		s->status = -ECONNRESET;
-	if (terminate && s->fin_sent) {
-		/* This half is closed: only a reset can still reach the peer. */
-		terminate = false;
-		s->reset = true;
-	}
-	if (terminate)
-		s->reason = KIWARP_TERM_SENT | kw_term_get_code(&s->tx.term);
-	s->tx.msg = KW_MSG_NONE;
-	kw_zc_framed(s, false);
-	s->tx.held = false;
-	s->tx.rtr_pending = false;
-	s->tx.term_pending = terminate;
-	s->rx.kick = true;
-	s->rx.recv_open = false;
-	s->ops->failed(s, why);
-	kw_stream_set_deadline(s, KW_ERROR_TIMEOUT);
-	if (!terminate)
-		kw_stream_queue(s, &s->end_work, 0);
-}
 
 static void kw_stream_begin_close(struct kw_stream *s)
 {
@@ -84,7 +36,6 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	s->una = tcp_sk(s->sock->sk)->snd_una;
-	s->first_fpdu_deadline = jiffies + msecs_to_jiffies(s->p.set.first_fpdu_timeout_ms);
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -121,18 +72,6 @@ void kw_stream_check_peer(struct kw_stream *s)
 	kw_stream_begin_close(s);
 	kw_stream_queue(s, &s->end_work, 0);
 	s->rx.kick = true;
-}
-
-/**
- * kw_stream_drained() - nothing is left to transmit
- * @s: stream
- *
- * Context: socket lock held.
- */
-void kw_stream_drained(struct kw_stream *s)
-{
-	if (s->state == KW_STREAM_CLOSING || s->state == KW_STREAM_ERROR)
-		kw_stream_queue(s, &s->end_work, 0);
 }
 
 static bool kw_stream_lost(struct kw_stream *s)
@@ -178,6 +117,19 @@ void kw_end_check_lost(struct sock *sk)
 	kw_stream_queue(s, &s->end_work, 0);
 }
 
+/* Is anything to be sent, now or after the wait for the first FPDU? */
+static bool kw_end_tx_more(struct kw_stream *s)
+{
+	bool more;
+	int idx;
+
+	s->cache.mem = NULL;
+	idx = srcu_read_lock(s->mem_srcu);
+	more = kw_tx_pending(s);
+	srcu_read_unlock(s->mem_srcu, idx);
+	return more;
+}
+
 /*
  * All that is to be sent was given to TCP, and no response is awaited. What has
  * come may have to be answered.
@@ -194,7 +146,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 		if (s->p.rtr_await)
 			return false;
 	}
-	if (kw_first_tx_more(s))
+	if (kw_end_tx_more(s))
 		return false;
 	return s->state == KW_STREAM_ERROR ||
 	       (!s->tx.held && !s->orq_len && !s->irq_len);
@@ -284,6 +236,18 @@ static void kw_end_detach(struct kw_stream *s)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+/**
+ * kw_stream_free_queues() - free what kw_stream_start() allocated
+ * @s: stream that does not run
+ */
+void kw_stream_free_queues(struct kw_stream *s)
+{
+	kvfree(s->orq);
+	kvfree(s->irq);
+	s->orq = NULL;
+	s->irq = NULL;
+}
+
 /* TCP may still use buffers: this does not wait for that. */
 static void kw_end_buffers(struct kw_stream *s)
 {
@@ -322,6 +286,7 @@ static void kw_end_finish(struct kw_stream *s)
 {
 	cancel_delayed_work_sync(&s->tx.work);
 	cancel_delayed_work_sync(&s->rx_work);
+	cancel_delayed_work_sync(&s->first_work);
 	kw_zc_detach(s);
 	kw_stage_free(s);
 	kw_tx_pool_put(&s->tx.frag);
@@ -340,13 +305,9 @@ static void kw_end_finish(struct kw_stream *s)
  */
 static void kw_end_wait(struct kw_stream *s)
 {
-	unsigned long next = s->deadline;
-
 	if (s->state != KW_STREAM_CLOSING && s->state != KW_STREAM_ERROR)
 		return;
-	if (kw_first_is_timed(s) && time_before(s->first_fpdu_deadline, next))
-		next = s->first_fpdu_deadline;
-	kw_stream_queue(s, &s->end_work, max_t(long, 1, next - jiffies));
+	kw_stream_queue(s, &s->end_work, max_t(long, 1, s->deadline - jiffies));
 	/* An abort does not wait for the lock; it may wait for TCP. */
 	if (READ_ONCE(s->abort))
 		kw_stream_queue(s, &s->end_work, kw_zc_busy(s) ? HZ / 50 : 0);
@@ -355,8 +316,6 @@ static void kw_end_wait(struct kw_stream *s)
 /**
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
- *
- * Also ends the wait for the peer's first FPDU: see kw_first_wait().
  *
  * Context: process. After the last step the queue pair, and with it the stream,
  * may be gone.
@@ -379,7 +338,6 @@ void kw_end_work(struct work_struct *work)
 	}
 	sk = s->sock->sk;
 	lock_sock(sk);
-	kw_first_wait(s);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
 		s->fin_sent = true;

@@ -60,20 +60,16 @@ static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
 					u8 *dst, u32 len, enum kw_fpdu_how how)
 {
 	const struct kiwarp_sge *sge = it->sge;
-	u32 off = it->off;
+	u32 off = it->off, n;
 
-	while (len) {
-		u32 n = min_t(u64, it->run.len, len);
-
-		if (n) {
-			*crc = kw_fpdu_copy(it, *crc, dst, n, how);
-			dst += n;
-			len -= n;
-		} else if (!kw_sg_next(s, it)) {
+	for (; len; dst += n, len -= n) {
+		n = kw_sg_run(s, it, len);
+		if (!n) {
 			it->sge = sge;
 			it->off = off;
 			return false;
 		}
+		*crc = kw_fpdu_copy(it, *crc, dst, n, how);
 	}
 	return true;
 }

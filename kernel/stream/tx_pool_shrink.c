@@ -67,7 +67,7 @@ int kw_tx_pool_shrink_init(void)
 	for_each_possible_cpu(cpu)
 		INIT_WORK(per_cpu_ptr(&kw_shrink_work, cpu),
 			  kw_shrink_this_cpu);
-	kw_shrinker = shrinker_alloc(0, "kiwarp-blocks");
+	kw_shrinker = shrinker_alloc(0, "kiwarp-tx-pool");
 	if (!kw_shrinker)
 		return -ENOMEM;
 	/* States of this section are left when the CPU has stopped running. */

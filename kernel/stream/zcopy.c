@@ -169,7 +169,7 @@ static const struct ubuf_info_ops kw_zc_ops = {
 	.complete = kw_zc_complete,
 };
 
-static void kw_zc_back(struct kw_stream *s, struct kw_zc_msg *m)
+static void kw_zc_done(struct kw_stream *s, struct kw_zc_msg *m)
 {
 	bool good = m->framed && kw_stream_live(s);
 
@@ -194,7 +194,7 @@ static void kw_zc_work(struct work_struct *work)
 	list_splice_init(&zc->done, &done);
 	spin_unlock_irq(&zc->lock);
 	list_for_each_entry_safe(m, next, &done, node) {
-		kw_zc_back(s, m);
+		kw_zc_done(s, m);
 		n++;
 	}
 	spin_lock_irq(&zc->lock);
@@ -497,7 +497,7 @@ drop:
 }
 
 /* Add the transmit buffer's bytes from the list's tail to @end. */
-static void kw_zc_add_block(struct kw_stream *s, const u8 *end)
+static void kw_zc_add_headers(struct kw_stream *s, const u8 *end)
 {
 	struct kw_zcopy *zc = s->zc;
 	struct page *page = s->tx.frag.page;
@@ -521,7 +521,7 @@ u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
 	struct kw_zcopy *zc = s->zc;
 	const struct bio_vec *bv;
 
-	kw_zc_add_block(s, at);
+	kw_zc_add_headers(s, at);
 	zc->tail = at;
 	for (; zc->pieces; zc->pieces--) {
 		bv = &zc->vec[zc->nr++];
@@ -549,7 +549,7 @@ u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
 	if (!zc || !zc->msg)
 		return 0;
 	if (zc->tail != end)
-		kw_zc_add_block(s, end);
+		kw_zc_add_headers(s, end);
 	for (i = 0; i < zc->nr; i++)
 		len += zc->vec[i].bv_len;
 	if (!len)

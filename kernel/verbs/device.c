@@ -231,13 +231,8 @@ static const struct ib_device_ops kw_device_ops = {
 	.get_dma_mr = kw_get_dma_mr,
 	.get_hw_stats = kw_get_hw_stats,
 	.get_port_immutable = kw_get_port_immutable,
-	.iw_accept = kw_iw_accept,
 	.iw_add_ref = kw_iw_add_ref,
-	.iw_connect = kw_iw_connect,
-	.iw_create_listen = kw_iw_create_listen,
-	.iw_destroy_listen = kw_iw_destroy_listen,
 	.iw_get_qp = kw_iw_get_qp,
-	.iw_reject = kw_iw_reject,
 	.iw_rem_ref = kw_iw_rem_ref,
 	.map_mr_sg = kw_map_mr_sg,
 	.mmap = kw_mmap,
@@ -302,6 +297,7 @@ static void kw_device_identity(struct kw_device *dev)
  * @name: of the device
  * @netdev: interface; the caller holds a reference and makes sure that the
  *	device goes when the interface does
+ * @cm_ops: the connection manager's operations
  *
  * The caller must not use the device after this has returned: from then on
  * others may unregister it.
@@ -309,7 +305,8 @@ static void kw_device_identity(struct kw_device *dev)
  * Context: process, without the RTNL.
  * Return: 0; or -errno, and nothing is left allocated.
  */
-int kw_device_create(const char *name, struct net_device *netdev)
+int kw_device_create(const char *name, struct net_device *netdev,
+		     const struct ib_device_ops *cm_ops)
 {
 	struct kw_device *dev = ib_alloc_device(kw_device, ib);
 	int ret;
@@ -339,6 +336,7 @@ int kw_device_create(const char *name, struct net_device *netdev)
 
 	kw_device_identity(dev);
 	ib_set_device_ops(&dev->ib, &kw_device_ops);
+	ib_set_device_ops(&dev->ib, cm_ops);
 	ret = ib_device_set_netdev(&dev->ib, netdev, 1);
 	if (ret)
 		goto dealloc;
@@ -351,28 +349,4 @@ int kw_device_create(const char *name, struct net_device *netdev)
 dealloc:
 	ib_dealloc_device(&dev->ib);
 	return ret;
-}
-
-/**
- * kw_qps_fail() - move queue pairs to ERROR and abort their connections
- * @dev: device
- * @cq: only those that use this completion queue; NULL for all
- *
- * Context: process, without locks.
- */
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
-{
-	unsigned long qpn = 0;
-
-	while (xa_find(&dev->qps, &qpn, ULONG_MAX, XA_PRESENT)) {
-		struct kw_qp *qp = kw_qp_find(dev, qpn);
-
-		if (qp) {
-			if (!cq || qp->scq == cq || qp->rcq == cq)
-				kw_qp_fail(qp);
-			kw_qp_put(qp);
-		}
-		qpn++;
-		cond_resched();
-	}
 }

@@ -440,7 +440,7 @@ static void kw_qp_to_error(struct kw_qp *qp)
 	if (abort)
 		kw_stream_abort(&qp->stream);
 	if (qp->waiter)
-		kw_cm_qp_gone(qp->waiter);
+		qp->waiter_gone(qp->waiter);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	kw_qp_flush(qp);
 	kw_qp_notify(qp);
@@ -459,6 +459,30 @@ void kw_qp_fail(struct kw_qp *qp)
 	kw_qp_to_error(qp);
 	if (had_state)
 		kw_qp_event(qp, IB_EVENT_QP_FATAL);
+}
+
+/**
+ * kw_qps_fail() - move queue pairs to ERROR and abort their connections
+ * @dev: device
+ * @cq: only those that use this completion queue; NULL for all
+ *
+ * Context: process, without locks.
+ */
+void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
+{
+	unsigned long qpn = 0;
+
+	while (xa_find(&dev->qps, &qpn, ULONG_MAX, XA_PRESENT)) {
+		struct kw_qp *qp = kw_qp_find(dev, qpn);
+
+		if (qp) {
+			if (!cq || qp->scq == cq || qp->rcq == cq)
+				kw_qp_fail(qp);
+			kw_qp_put(qp);
+		}
+		qpn++;
+		cond_resched();
+	}
 }
 
 /*

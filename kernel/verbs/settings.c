@@ -44,24 +44,86 @@ struct kw_setting {
 	u32 nr_names;
 };
 
+static const char *const kw_rev_names[] = { "0", "1", "2" };
+
+static const char *const kw_rtr_names[] = {
+	[KW_RTR_SEND] = "send",
+	[KW_RTR_WRITE] = "write",
+	[KW_RTR_READ] = "read",
+};
+
+#define KW_RANGE(_min, _max)		.min = _min, .max = _max
+#define KW_RANGE_OR_0(_min, _max)	.min = _min, .max = _max, .zero = true
+#define KW_SWITCH			.kind = KW_SETTING_SWITCH
+#define KW_PORTS			.kind = KW_SETTING_MAP
+#define KW_NAMES(_names)		.kind = KW_SETTING_SET, .names = _names, \
+					.nr_names = ARRAY_SIZE(_names)
+
+/*
+ * The table. X(name of the file and of the module parameter, member of struct
+ * kw_settings, values, default, description)
+ */
+#define KW_SETTINGS(X)							\
+	X(mpa_rev, mpa_rev, KW_RANGE(0, 2),				\
+	  2, "MPA revision to request first: 2, 1 or 0 [2]")		\
+	X(mpa_rev_accept, mpa_rev_accept, KW_NAMES(kw_rev_names),	\
+	  BIT(1) | BIT(2), "MPA revisions to accept and to fall back to [1 2]") \
+	X(crc, crc, KW_SWITCH,						\
+	  1, "Request CRC32C [1]")					\
+	X(markers, markers, KW_SWITCH,					\
+	  0, "Request markers in what the peer sends [0]")		\
+	X(large_fpdu, large_fpdu, KW_SWITCH,				\
+	  0, "Agree to FPDUs larger than a TCP segment, as siw does [0]") \
+	X(p2p, p2p, KW_SWITCH,						\
+	  1, "Offer the peer-to-peer model when connecting [1]")	\
+	X(rtr, rtr, KW_NAMES(kw_rtr_names),				\
+	  BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ), "Ready-to-receive messages to offer and to choose from [write read]") \
+	X(ird_max, ird_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM),		\
+	  KW_MAX_QP_RD_ATOM, "Maximum inbound RDMA Reads of a connection [128]") \
+	X(ord_max, ord_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM),		\
+	  KW_MAX_QP_RD_ATOM, "Maximum outbound RDMA Reads of a connection [128]") \
+	X(fpdu_max, stream.fpdu_max,					\
+	  KW_RANGE_OR_0(KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX),		\
+	  0, "Maximum FPDU size to send, bytes; 0: a TCP segment [0]")	\
+	X(zcopy_min, stream.zcopy_min,					\
+	  KW_RANGE_OR_0(KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE),		\
+	  0, "Minimum message size to send without a copy, bytes; 0: off [0]") \
+	X(ack_segments, stream.ack_segments, KW_RANGE_OR_0(2, 16),	\
+	  4, "Maximum TCP segments of a message acknowledged with the reply; 0: off [4]") \
+	X(connect_timeout_ms, connect_timeout_ms, KW_RANGE(100, 600000), \
+	  20000, "Time limit for the TCP connection, milliseconds [20000]") \
+	X(start_timeout_ms, start_timeout_ms, KW_RANGE(100, 600000),	\
+	  10000, "Time limit for an MPA frame other than the reply, milliseconds [10000]") \
+	X(reply_timeout_ms, reply_timeout_ms, KW_RANGE(100, 600000),	\
+	  60000, "Time limit for the peer to accept or reject, milliseconds [60000]") \
+	X(offer_timeout_ms, offer_timeout_ms, KW_RANGE(100, 600000),	\
+	  60000, "Time limit for the local consumer to accept or reject, milliseconds [60000]") \
+	X(first_fpdu_timeout_ms, stream.first_fpdu_timeout_ms,		\
+	  KW_RANGE_OR_0(1, 60000),					\
+	  200, "Wait for the peer's first FPDU before a responder sends, milliseconds; 0: no limit [200]") \
+	X(linger_timeout_ms, stream.linger_timeout_ms,			\
+	  KW_RANGE_OR_0(100, 600000),					\
+	  60000, "Time limit to send completed work after an abort, milliseconds; 0: off [60000]") \
+	X(immediate, stream.immediate, KW_SWITCH,			\
+	  0, "Send and accept Immediate Data (RFC 7306); both peers need it [0]") \
+	X(atomics, stream.atomics, KW_SWITCH,				\
+	  0, "Send and accept atomic operations (RFC 7306); both peers need it [0]") \
+	X(keepalive_idle_s, keepalive_idle_s, KW_RANGE_OR_0(1, 32767),	\
+	  7200, "Idle seconds before the first keepalive probe; 0: off [7200]") \
+	X(keepalive_interval_s, keepalive_interval_s, KW_RANGE(1, 32767), \
+	  75, "Seconds between keepalive probes [75]")			\
+	X(keepalive_probes, keepalive_probes, KW_RANGE(1, 127),		\
+	  9, "Unanswered keepalive probes that end a connection [9]")	\
+	X(user_timeout_ms, user_timeout_ms, KW_RANGE_OR_0(100, 86400000), \
+	  0, "Time without an acknowledgment that ends a connection, milliseconds; 0: the system's [0]") \
+	X(port_map, port_map, KW_PORTS,					\
+	  { 0 }, "Port pairs, the consumer's and the wire's, such as 3260:13260 [none]")
+
+#define KW_DEFAULT(_name, _member, _values, _default, _text)		\
+	._member = _default,
+
 static struct kw_settings kw_defaults = {
-	.mpa_rev = 2,
-	.mpa_rev_accept = BIT(1) | BIT(2),
-	.crc = 1,
-	.p2p = 1,
-	.rtr = BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),
-	.ird_max = KW_MAX_QP_RD_ATOM,
-	.ord_max = KW_MAX_QP_RD_ATOM,
-	.stream.ack_segments = 4,
-	.connect_timeout_ms = 20000,
-	.start_timeout_ms = 10000,
-	.reply_timeout_ms = 60000,
-	.offer_timeout_ms = 60000,
-	.stream.first_fpdu_timeout_ms = 200,
-	.stream.linger_timeout_ms = 60000,
-	.keepalive_idle_s = 7200,
-	.keepalive_interval_s = 75,
-	.keepalive_probes = 9,
+	KW_SETTINGS(KW_DEFAULT)
 };
 
 /* A setting of several words must not be read half changed. */
@@ -323,8 +385,7 @@ static ssize_t kw_file_store(struct device *d, struct device_attribute *attr,
 	return ret ? ret : n;
 }
 
-/* The table: the file, module parameter and range of each setting. */
-#define KW_SETTING_AT(_name, _member, ...)				\
+#define KW_DEFINE(_name, _member, _values, _default, _text)		\
 	static struct kw_setting kw_set_##_name = {			\
 		.attr = {						\
 			.attr = { .name = __stringify(_name), .mode = 0644 }, \
@@ -332,178 +393,18 @@ static ssize_t kw_file_store(struct device *d, struct device_attribute *attr,
 			.store = kw_file_store,				\
 		},							\
 		.off = offsetof(struct kw_settings, _member),		\
-		__VA_ARGS__						\
-	}
+		_values							\
+	};								\
+	module_param_cb(_name, &kw_param_ops, &kw_set_##_name, 0644);	\
+	MODULE_PARM_DESC(_name, _text);
 
-#define KW_SETTING(_name, ...)						\
-	KW_SETTING_AT(_name, _name, __VA_ARGS__)
-#define KW_SWITCH(_name)						\
-	KW_SETTING(_name, .kind = KW_SETTING_SWITCH)
-#define KW_NUMBER(_name, _min, _max)					\
-	KW_SETTING(_name, .min = _min, .max = _max)
-#define KW_NUMBER_OR_0(_name, _min, _max)				\
-	KW_SETTING(_name, .zero = true, .min = _min, .max = _max)
-#define KW_STREAM_NUMBER(_name, _min, _max)				\
-	KW_SETTING_AT(_name, stream._name, .zero = true, .min = _min,	\
-		      .max = _max)
+KW_SETTINGS(KW_DEFINE)
 
-static const char *const kw_rev_names[] = { "0", "1", "2" };
-
-static const char *const kw_rtr_names[] = {
-	[KW_RTR_SEND] = "send",
-	[KW_RTR_WRITE] = "write",
-	[KW_RTR_READ] = "read",
-};
-
-KW_NUMBER(mpa_rev, 0, 2);
-module_param_cb(mpa_rev, &kw_param_ops, &kw_set_mpa_rev, 0644);
-MODULE_PARM_DESC(mpa_rev, "MPA revision asked for first: 2, 1 or 0 [2]");
-
-KW_SETTING(mpa_rev_accept, .kind = KW_SETTING_SET, .names = kw_rev_names,
-	   .nr_names = ARRAY_SIZE(kw_rev_names));
-module_param_cb(mpa_rev_accept, &kw_param_ops, &kw_set_mpa_rev_accept, 0644);
-MODULE_PARM_DESC(mpa_rev_accept,
-		 "MPA revisions to serve and to fall back to [1 2]");
-
-KW_SWITCH(crc);
-module_param_cb(crc, &kw_param_ops, &kw_set_crc, 0644);
-MODULE_PARM_DESC(crc, "Ask for CRC32C [1]");
-
-KW_SWITCH(markers);
-module_param_cb(markers, &kw_param_ops, &kw_set_markers, 0644);
-MODULE_PARM_DESC(markers, "Ask for markers in what the peer sends [0]");
-
-KW_SWITCH(large_fpdu);
-module_param_cb(large_fpdu, &kw_param_ops, &kw_set_large_fpdu, 0644);
-MODULE_PARM_DESC(large_fpdu,
-		 "Agree to FPDUs larger than a TCP segment, as siw does [0]");
-
-KW_SWITCH(p2p);
-module_param_cb(p2p, &kw_param_ops, &kw_set_p2p, 0644);
-MODULE_PARM_DESC(p2p, "Offer the peer-to-peer model when connecting [1]");
-
-KW_SETTING(rtr, .kind = KW_SETTING_SET, .names = kw_rtr_names,
-	   .nr_names = ARRAY_SIZE(kw_rtr_names));
-module_param_cb(rtr, &kw_param_ops, &kw_set_rtr, 0644);
-MODULE_PARM_DESC(rtr,
-		 "Ready-to-receive messages to offer and to choose from [write read]");
-
-KW_NUMBER(ird_max, 0, KW_MAX_QP_RD_ATOM);
-module_param_cb(ird_max, &kw_param_ops, &kw_set_ird_max, 0644);
-MODULE_PARM_DESC(ird_max,
-		 "Most inbound RDMA Reads of a connection [128]");
-
-KW_NUMBER(ord_max, 0, KW_MAX_QP_RD_ATOM);
-module_param_cb(ord_max, &kw_param_ops, &kw_set_ord_max, 0644);
-MODULE_PARM_DESC(ord_max,
-		 "Most outbound RDMA Reads of a connection [128]");
-
-KW_STREAM_NUMBER(fpdu_max, KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX);
-module_param_cb(fpdu_max, &kw_param_ops, &kw_set_fpdu_max, 0644);
-MODULE_PARM_DESC(fpdu_max,
-		 "Longest FPDU to send, in bytes; 0: as long as a TCP segment [0]");
-
-KW_STREAM_NUMBER(zcopy_min, KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE);
-module_param_cb(zcopy_min, &kw_param_ops, &kw_set_zcopy_min, 0644);
-MODULE_PARM_DESC(zcopy_min,
-		 "Send messages of so many bytes and more without a copy; 0: none [0]");
-
-KW_STREAM_NUMBER(ack_segments, 2, 16);
-module_param_cb(ack_segments, &kw_param_ops, &kw_set_ack_segments, 0644);
-MODULE_PARM_DESC(ack_segments,
-		 "Messages of so many TCP segments are acknowledged with the answer; 0: as TCP does it [4]");
-
-KW_NUMBER(connect_timeout_ms, 100, 600000);
-module_param_cb(connect_timeout_ms, &kw_param_ops, &kw_set_connect_timeout_ms, 0644);
-MODULE_PARM_DESC(connect_timeout_ms,
-		 "Bound on TCP's part of connecting in milliseconds [20000]");
-
-KW_NUMBER(start_timeout_ms, 100, 600000);
-module_param_cb(start_timeout_ms, &kw_param_ops, &kw_set_start_timeout_ms, 0644);
-MODULE_PARM_DESC(start_timeout_ms,
-		 "Bound on each wait for an MPA frame but the reply in milliseconds [10000]");
-
-KW_NUMBER(reply_timeout_ms, 100, 600000);
-module_param_cb(reply_timeout_ms, &kw_param_ops, &kw_set_reply_timeout_ms, 0644);
-MODULE_PARM_DESC(reply_timeout_ms,
-		 "Time for the peer's consumer to accept or reject in milliseconds [60000]");
-
-KW_NUMBER(offer_timeout_ms, 100, 600000);
-module_param_cb(offer_timeout_ms, &kw_param_ops, &kw_set_offer_timeout_ms, 0644);
-MODULE_PARM_DESC(offer_timeout_ms,
-		 "Time for a consumer to accept or reject in milliseconds [60000]");
-
-KW_STREAM_NUMBER(first_fpdu_timeout_ms, 1, 60000);
-module_param_cb(first_fpdu_timeout_ms, &kw_param_ops, &kw_set_first_fpdu_timeout_ms, 0644);
-MODULE_PARM_DESC(first_fpdu_timeout_ms,
-		 "Time after which a responder may send first in milliseconds; 0: never [200]");
-
-KW_STREAM_NUMBER(linger_timeout_ms, 100, 600000);
-module_param_cb(linger_timeout_ms, &kw_param_ops, &kw_set_linger_timeout_ms, 0644);
-MODULE_PARM_DESC(linger_timeout_ms,
-		 "Time for what has completed to be sent behind an abort in milliseconds; 0: none [60000]");
-
-KW_SETTING_AT(immediate, stream.immediate, .kind = KW_SETTING_SWITCH);
-module_param_cb(immediate, &kw_param_ops, &kw_set_immediate, 0644);
-MODULE_PARM_DESC(immediate,
-		 "Send and serve Immediate Data (RFC 7306), which the peers have, too [0]");
-
-KW_SETTING_AT(atomics, stream.atomics, .kind = KW_SETTING_SWITCH);
-module_param_cb(atomics, &kw_param_ops, &kw_set_atomics, 0644);
-MODULE_PARM_DESC(atomics,
-		 "Send and serve atomic operations (RFC 7306), which the peers have, too [0]");
-
-KW_NUMBER_OR_0(keepalive_idle_s, 1, 32767);
-module_param_cb(keepalive_idle_s, &kw_param_ops, &kw_set_keepalive_idle_s, 0644);
-MODULE_PARM_DESC(keepalive_idle_s,
-		 "Idle seconds before TCP asks whether the peer is there; 0: never [7200]");
-
-KW_NUMBER(keepalive_interval_s, 1, 32767);
-module_param_cb(keepalive_interval_s, &kw_param_ops, &kw_set_keepalive_interval_s, 0644);
-MODULE_PARM_DESC(keepalive_interval_s,
-		 "Seconds from one such question to the next [75]");
-
-KW_NUMBER(keepalive_probes, 1, 127);
-module_param_cb(keepalive_probes, &kw_param_ops, &kw_set_keepalive_probes, 0644);
-MODULE_PARM_DESC(keepalive_probes,
-		 "Such questions without an answer that end a connection [9]");
-
-KW_NUMBER_OR_0(user_timeout_ms, 100, 86400000);
-module_param_cb(user_timeout_ms, &kw_param_ops, &kw_set_user_timeout_ms, 0644);
-MODULE_PARM_DESC(user_timeout_ms,
-		 "Time without an acknowledgment that ends a connection in milliseconds; 0: the system's [0]");
-
-KW_SETTING(port_map, .kind = KW_SETTING_MAP);
-module_param_cb(port_map, &kw_param_ops, &kw_set_port_map, 0644);
-MODULE_PARM_DESC(port_map,
-		 "Pairs of ports, consumer's:wire's, such as 3260:13260 [none]");
+#define KW_ATTR(_name, _member, _values, _default, _text)		\
+	&kw_set_##_name.attr.attr,
 
 static struct attribute *kw_settings_attrs[] = {
-	&kw_set_mpa_rev.attr.attr,
-	&kw_set_mpa_rev_accept.attr.attr,
-	&kw_set_crc.attr.attr,
-	&kw_set_markers.attr.attr,
-	&kw_set_large_fpdu.attr.attr,
-	&kw_set_p2p.attr.attr,
-	&kw_set_rtr.attr.attr,
-	&kw_set_ird_max.attr.attr,
-	&kw_set_ord_max.attr.attr,
-	&kw_set_fpdu_max.attr.attr,
-	&kw_set_zcopy_min.attr.attr,
-	&kw_set_ack_segments.attr.attr,
-	&kw_set_connect_timeout_ms.attr.attr,
-	&kw_set_start_timeout_ms.attr.attr,
-	&kw_set_reply_timeout_ms.attr.attr,
-	&kw_set_offer_timeout_ms.attr.attr,
-	&kw_set_first_fpdu_timeout_ms.attr.attr,
-	&kw_set_linger_timeout_ms.attr.attr,
-	&kw_set_immediate.attr.attr,
-	&kw_set_atomics.attr.attr,
-	&kw_set_keepalive_idle_s.attr.attr,
-	&kw_set_keepalive_interval_s.attr.attr,
-	&kw_set_keepalive_probes.attr.attr,
-	&kw_set_user_timeout_ms.attr.attr,
-	&kw_set_port_map.attr.attr,
+	KW_SETTINGS(KW_ATTR)
 	NULL
 };
 

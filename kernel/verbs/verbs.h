@@ -562,6 +562,8 @@ struct kw_ep;
  * @closing: graceful teardown has begun
  * @idle: no stream works on the queues: they may be flushed
  * @waiter: the endpoint whose start-up is under way for the queue pair
+ * @waiter_gone: called under @lock when the queue pair will not take that
+ *	connection
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
@@ -621,6 +623,7 @@ struct kw_qp {
 	bool closing;
 	bool idle;
 	struct kw_ep *waiter;
+	void (*waiter_gone)(struct kw_ep *ep);
 	struct kw_linger *linger;
 	struct kw_counter_use *counter_use;
 	u32 access;
@@ -710,8 +713,8 @@ void kw_settings_get(struct kw_device *dev, struct kw_settings *s);
 __be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port);
 
 /* device.c: the operations table and registration, used by main.c */
-int kw_device_create(const char *name, struct net_device *netdev);
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
+int kw_device_create(const char *name, struct net_device *netdev,
+		     const struct ib_device_ops *cm_ops);
 
 /* qp.c: called by cm/ */
 struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn);	/* takes a reference */
@@ -744,16 +747,6 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
 void kw_qp_fail(struct kw_qp *qp);
-
-/* cm/: the ib_device_ops for iw_cm */
-int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
-int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
-int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len);
-int kw_iw_create_listen(struct iw_cm_id *id, int backlog);
-int kw_iw_destroy_listen(struct iw_cm_id *id);
-int kw_cm_init(void);
-void kw_cm_exit(void);
-void kw_cm_device_gone(struct kw_device *dev);
-void kw_cm_qp_gone(struct kw_ep *ep);
+void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
 
 #endif /* KW_VERBS_H */

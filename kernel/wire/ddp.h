@@ -20,7 +20,15 @@ extern "C" {
 #define KW_DDP_VERSION		1
 #define KW_DDP_VERSION_RDMAC	0	/* RFC 5044 appendix C */
 
-#define KW_DDP_CTRL_LEN		2	/* DDP and RDMAP control bytes */
+/**
+ * struct kw_ddp_ctrl - what the headers of both models begin with
+ * @ctrl: KW_DDP_CTRL_*
+ * @ulp_ctrl: the first byte of RsvdULP, RDMAP's control byte
+ */
+struct kw_ddp_ctrl {
+	u8 ctrl;
+	u8 ulp_ctrl;
+};
 
 /**
  * struct kw_ddp_tagged - the header of a tagged segment (RFC 5041 section 4.2)
@@ -73,9 +81,12 @@ struct kw_fpdu_head {
 	} __packed ddp;
 } __packed;
 
+static_assert(offsetof(struct kw_ddp_ctrl, ulp_ctrl) == 1, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_tagged, ulp_ctrl) == 1, "RFC 5041");
 static_assert(offsetof(struct kw_ddp_tagged, stag) == 2, "RFC 5041");
 static_assert(offsetof(struct kw_ddp_tagged, to) == 6, "RFC 5041");
 static_assert(sizeof(struct kw_ddp_tagged) == 14, "RFC 5041");
+static_assert(offsetof(struct kw_ddp_untagged, ulp_ctrl) == 1, "RFC 5041");
 static_assert(offsetof(struct kw_ddp_untagged, ulp_dword) == 2, "RFC 5041");
 static_assert(offsetof(struct kw_ddp_untagged, qn) == 6, "RFC 5041");
 static_assert(offsetof(struct kw_ddp_untagged, msn) == 10, "RFC 5041");
@@ -146,12 +157,12 @@ static inline u32 kw_ddp_hdr_len(u8 first_byte)
  */
 static inline void kw_ddp_parse(const u8 *p, struct kw_ddp_hdr *h)
 {
-	u8 ctrl = p[0];
+	const struct kw_ddp_ctrl *c = (const struct kw_ddp_ctrl *)p;
 
-	h->tagged = ctrl & KW_DDP_CTRL_TAGGED;
-	h->last = ctrl & KW_DDP_CTRL_LAST;
-	h->dv = ctrl & KW_DDP_CTRL_DV_MASK;
-	h->rsvd_ulp_ctrl = p[1];
+	h->tagged = c->ctrl & KW_DDP_CTRL_TAGGED;
+	h->last = c->ctrl & KW_DDP_CTRL_LAST;
+	h->dv = c->ctrl & KW_DDP_CTRL_DV_MASK;
+	h->rsvd_ulp_ctrl = c->ulp_ctrl;
 	if (h->tagged) {
 		const struct kw_ddp_tagged *t = (const struct kw_ddp_tagged *)p;
 

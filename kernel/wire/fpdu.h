@@ -114,14 +114,29 @@ static inline u32 kw_marker_ptr(u32 off, u32 at)
 }
 
 /**
+ * struct kw_marker - a marker (RFC 5044 section 4.3)
+ * @rsvd: 0
+ * @fpduptr: bytes from ULPDU_Length to the marker
+ */
+struct kw_marker {
+	__be16 rsvd;
+	__be16 fpduptr;
+} __packed;
+
+static_assert(offsetof(struct kw_marker, fpduptr) == 2, "RFC 5044");
+static_assert(sizeof(struct kw_marker) == KW_MARKER_LEN, "RFC 5044");
+
+/**
  * kw_marker_put() - write a marker
  * @buf: KW_MARKER_LEN bytes
  * @fpduptr: from kw_marker_ptr()
  */
 static inline void kw_marker_put(u8 *buf, u16 fpduptr)
 {
-	put_unaligned_be16(0, buf);
-	put_unaligned_be16(fpduptr, buf + 2);
+	struct kw_marker *m = (struct kw_marker *)buf;
+
+	m->rsvd = 0;
+	m->fpduptr = cpu_to_be16(fpduptr);
 }
 
 /**
@@ -135,7 +150,7 @@ static inline void kw_marker_put(u8 *buf, u16 fpduptr)
  */
 static inline u16 kw_marker_get(const u8 *buf)
 {
-	return get_unaligned_be16(buf + 2) & 0xfffc;
+	return be16_to_cpu(((const struct kw_marker *)buf)->fpduptr) & 0xfffc;
 }
 
 u32 kw_markers_insert(u8 *p, u32 off, u32 len);

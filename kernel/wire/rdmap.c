@@ -105,14 +105,17 @@ size_t kw_imm_build(u8 *buf, __be32 imm)
  */
 void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out)
 {
-	out->op = buf[3] & 0x0f;
-	out->req_id = get_unaligned_be32(buf + 4);
-	out->stag = get_unaligned_be32(buf + 8);
-	out->to = get_unaligned_be64(buf + 12);
-	out->add_swap = get_unaligned_be64(buf + 20);
-	out->add_swap_mask = get_unaligned_be64(buf + 28);
-	out->compare = get_unaligned_be64(buf + 36);
-	out->compare_mask = get_unaligned_be64(buf + 44);
+	const struct kw_atomic_req_body *b =
+		(const struct kw_atomic_req_body *)buf;
+
+	out->op = be32_to_cpu(b->op) & 0x0f;
+	out->req_id = be32_to_cpu(b->req_id);
+	out->stag = be32_to_cpu(b->stag);
+	out->to = be64_to_cpu(b->to);
+	out->add_swap = be64_to_cpu(b->add_swap);
+	out->add_swap_mask = be64_to_cpu(b->add_swap_mask);
+	out->compare = be64_to_cpu(b->compare);
+	out->compare_mask = be64_to_cpu(b->compare_mask);
 }
 
 /**
@@ -125,14 +128,16 @@ void kw_atomic_req_parse(const u8 *buf, struct kw_atomic_req *out)
  */
 size_t kw_atomic_req_build(u8 *buf, const struct kw_atomic_req *req)
 {
-	put_unaligned_be32(req->op & 0x0f, buf);
-	put_unaligned_be32(req->req_id, buf + 4);
-	put_unaligned_be32(req->stag, buf + 8);
-	put_unaligned_be64(req->to, buf + 12);
-	put_unaligned_be64(req->add_swap, buf + 20);
-	put_unaligned_be64(req->add_swap_mask, buf + 28);
-	put_unaligned_be64(req->compare, buf + 36);
-	put_unaligned_be64(req->compare_mask, buf + 44);
+	struct kw_atomic_req_body *b = (struct kw_atomic_req_body *)buf;
+
+	b->op = cpu_to_be32(req->op & 0x0f);
+	b->req_id = cpu_to_be32(req->req_id);
+	b->stag = cpu_to_be32(req->stag);
+	b->to = cpu_to_be64(req->to);
+	b->add_swap = cpu_to_be64(req->add_swap);
+	b->add_swap_mask = cpu_to_be64(req->add_swap_mask);
+	b->compare = cpu_to_be64(req->compare);
+	b->compare_mask = cpu_to_be64(req->compare_mask);
 	return KW_ATOMIC_REQ_LEN;
 }
 
@@ -174,8 +179,11 @@ u64 kw_atomic_result(const struct kw_atomic_req *req, u64 orig)
  */
 void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out)
 {
-	out->req_id = get_unaligned_be32(buf);
-	out->orig = get_unaligned_be64(buf + 4);
+	const struct kw_atomic_resp_body *b =
+		(const struct kw_atomic_resp_body *)buf;
+
+	out->req_id = be32_to_cpu(b->req_id);
+	out->orig = be64_to_cpu(b->orig);
 }
 
 /**
@@ -188,7 +196,9 @@ void kw_atomic_resp_parse(const u8 *buf, struct kw_atomic_resp *out)
  */
 size_t kw_atomic_resp_build(u8 *buf, const struct kw_atomic_resp *resp)
 {
-	put_unaligned_be32(resp->req_id, buf);
-	put_unaligned_be64(resp->orig, buf + 4);
+	struct kw_atomic_resp_body *b = (struct kw_atomic_resp_body *)buf;
+
+	b->req_id = cpu_to_be32(resp->req_id);
+	b->orig = cpu_to_be64(resp->orig);
 	return KW_ATOMIC_RESP_LEN;
 }

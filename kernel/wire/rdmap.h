@@ -51,8 +51,10 @@ static inline u8 kw_rdmap_op(u8 ctrl)
  */
 static inline void kw_rdmap_set_version(u8 *hdr, u8 version)
 {
-	hdr[0] = (u8)((hdr[0] & ~KW_DDP_CTRL_DV_MASK) | version);
-	hdr[1] = (u8)((hdr[1] & 0x3f) | version << 6);
+	struct kw_ddp_ctrl *c = (struct kw_ddp_ctrl *)hdr;
+
+	c->ctrl = (u8)((c->ctrl & ~KW_DDP_CTRL_DV_MASK) | version);
+	c->ulp_ctrl = (u8)((c->ulp_ctrl & 0x3f) | version << 6);
 }
 
 /**
@@ -90,9 +92,56 @@ static_assert(offsetof(struct kw_read_req_body, src_to) == 20, "RFC 5040");
 static_assert(sizeof(struct kw_read_req_body) == 28, "RFC 5040");
 
 #define KW_READ_REQ_LEN		((u32)sizeof(struct kw_read_req_body))
-#define KW_ATOMIC_REQ_LEN	52
-#define KW_ATOMIC_RESP_LEN	12
 #define KW_IMM_LEN		8
+
+/**
+ * struct kw_atomic_req_body - the body of an Atomic Request (RFC 7306 section
+ * 5.2.1); see struct kw_atomic_req
+ * @op: the operation, in the lowest four bits
+ * @req_id: returned in the response
+ * @stag: STag of the responder's buffer
+ * @to: tagged offset in it
+ * @add_swap: value to add or to store
+ * @add_swap_mask: bits of it that take part
+ * @compare: value to compare with
+ * @compare_mask: bits of it that take part
+ */
+struct kw_atomic_req_body {
+	__be32 op;
+	__be32 req_id;
+	__be32 stag;
+	__be64 to;
+	__be64 add_swap;
+	__be64 add_swap_mask;
+	__be64 compare;
+	__be64 compare_mask;
+} __packed;
+
+/**
+ * struct kw_atomic_resp_body - the body of an Atomic Response (section 5.2.2)
+ * @req_id: of the request that it answers
+ * @orig: value before the operation
+ */
+struct kw_atomic_resp_body {
+	__be32 req_id;
+	__be64 orig;
+} __packed;
+
+static_assert(offsetof(struct kw_atomic_req_body, req_id) == 4, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, stag) == 8, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, to) == 12, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, add_swap) == 20, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, add_swap_mask) == 28,
+	      "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, compare) == 36, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_req_body, compare_mask) == 44,
+	      "RFC 7306");
+static_assert(sizeof(struct kw_atomic_req_body) == 52, "RFC 7306");
+static_assert(offsetof(struct kw_atomic_resp_body, orig) == 4, "RFC 7306");
+static_assert(sizeof(struct kw_atomic_resp_body) == 12, "RFC 7306");
+
+#define KW_ATOMIC_REQ_LEN	((u32)sizeof(struct kw_atomic_req_body))
+#define KW_ATOMIC_RESP_LEN	((u32)sizeof(struct kw_atomic_resp_body))
 
 /**
  * struct kw_rdmap_op_info - what an opcode requires of its message

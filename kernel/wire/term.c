@@ -100,7 +100,7 @@ void kw_term_set(struct kw_term *t, u16 packed, u16 seg_len, const u8 *ddp_hdr,
 	t->has_len = true;
 	t->seg_len = seg_len;
 	t->has_ddp = true;
-	t->ddp_hdr_len = kw_ddp_hdr_len(ddp_hdr[0]);
+	t->ddp_hdr_len = kw_ddp_hdr_len(*ddp_hdr);
 	memcpy(t->ddp_hdr, ddp_hdr, t->ddp_hdr_len);
 	if (!read_req || t->layer != KW_TERM_LAYER_RDMAP)
 		return;
@@ -128,8 +128,8 @@ size_t kw_term_build(u8 *buf, const struct kw_term *t)
 		      (t->has_rdmap ? TERM_FLAG_RDMAP : 0);
 	ctrl->rsvd = 0;
 	if (t->has_len) {
-		put_unaligned_be16(t->seg_len, p);
-		p += 2;
+		((struct kw_term_seg *)p)->len = cpu_to_be16(t->seg_len);
+		p += KW_TERM_SEG_LEN;
 	}
 	if (t->has_ddp) {
 		memcpy(p, t->ddp_hdr, t->ddp_hdr_len);
@@ -144,8 +144,10 @@ size_t kw_term_build(u8 *buf, const struct kw_term *t)
 
 static bool term_of_read_req(const struct kw_term *t)
 {
+	const struct kw_ddp_ctrl *c = (const struct kw_ddp_ctrl *)t->ddp_hdr;
+
 	return t->ddp_hdr_len == KW_DDP_UNTAGGED_LEN &&
-	       kw_rdmap_op(t->ddp_hdr[1]) == KW_RDMAP_READ_REQ;
+	       kw_rdmap_op(c->ulp_ctrl) == KW_RDMAP_READ_REQ;
 }
 
 /**
@@ -182,12 +184,12 @@ int kw_term_parse(const u8 *buf, size_t len, struct kw_term *out)
 		return KW_TERM_BAD_FLAGS;
 
 	if (flags & TERM_FLAG_LEN) {
-		if (left < 2)
+		if (left < KW_TERM_SEG_LEN)
 			return KW_TERM_TRUNCATED;
-		out->seg_len = get_unaligned_be16(p);
+		out->seg_len = be16_to_cpu(((const struct kw_term_seg *)p)->len);
 		out->has_len = true;
-		p += 2;
-		left -= 2;
+		p += KW_TERM_SEG_LEN;
+		left -= KW_TERM_SEG_LEN;
 	}
 	if (flags & TERM_FLAG_DDP) {
 		if (!left || left < kw_ddp_hdr_len(*p))

@@ -84,12 +84,22 @@ struct kw_term_ctrl {
 	u8 rsvd;
 } __packed;
 
+/**
+ * struct kw_term_seg - what follows it with M
+ * @len: DDP segment length
+ */
+struct kw_term_seg {
+	__be16 len;
+} __packed;
+
 static_assert(offsetof(struct kw_term_ctrl, flags) == 2, "RFC 5040");
 static_assert(sizeof(struct kw_term_ctrl) == 4, "RFC 5040");
+static_assert(sizeof(struct kw_term_seg) == 2, "RFC 5040");
 
 #define KW_TERM_CTRL_LEN	((u32)sizeof(struct kw_term_ctrl))
-#define KW_TERM_MAX_LEN		(KW_TERM_CTRL_LEN + 2 + KW_DDP_HDR_MAX + \
-				 KW_READ_REQ_LEN)
+#define KW_TERM_SEG_LEN		((u32)sizeof(struct kw_term_seg))
+#define KW_TERM_MAX_LEN		(KW_TERM_CTRL_LEN + KW_TERM_SEG_LEN + \
+				 KW_DDP_HDR_MAX + KW_READ_REQ_LEN)
 
 enum kw_term_err {
 	KW_TERM_SHORT		= -1,	/* not even the control field */

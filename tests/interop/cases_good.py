@@ -492,7 +492,7 @@ def _(env, link):
     completed(env, link, "send", (1, WC_READ))
 
 
-# --- what start-up settled ---
+# --- what start-up negotiated ---
 
 
 def both_ways(env, link):

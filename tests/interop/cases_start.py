@@ -87,7 +87,7 @@ def times_out(env, attempt, setting="start_timeout_ms"):
         with env.setting(setting, ms):
             done = attempt()
         env.moved["conn_timeouts"] += 1
-        env.settle()
+        env.await_counters()
         if done:
             return
     raise CheckFailed("the peer was never in time")
@@ -167,7 +167,7 @@ for end in ("fin", "rst"):
         else:
             link.peer.reset()
         env.moved["conn_reset"] += 1
-        env.settle()
+        env.await_counters()
         same("rdma_accept", "ECONNRESET", env.subject.accept(link.name))
 
 

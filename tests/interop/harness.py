@@ -398,7 +398,7 @@ class Env:
                 raise CheckFailed(f"never came: {what}")
             time.sleep(0.05)
 
-    def settle(self):
+    def await_counters(self):
         """Waits until the counters have moved as far as the case has said up to now."""
         self._counters_moved(self.before)
 

@@ -9,8 +9,8 @@
 #include <linux/mm.h>
 #include <linux/timer.h>
 
-#include "compat.h"
 #include "ktest.h"
+#include "versions.h"
 
 #define KT_RW	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
 		 IB_ACCESS_REMOTE_WRITE)

@@ -5,8 +5,8 @@
 #include <linux/kernel.h>
 #include <linux/sched.h>
 
-#include "compat.h"
 #include "ktest.h"
+#include "versions.h"
 
 static const enum ib_cq_notify_flags kt_next =
 	IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS;
@@ -410,7 +410,7 @@ static void kt_sizes(void)
 	cq = ib_create_cq(id->device, kt_drop, NULL, NULL, &attr);
 	if (kt_fact(!IS_ERR(cq), "a queue of 5 entries")) {
 		kt_fact(cq->cqe >= 5, "it has %d", cq->cqe);
-#ifdef KW_KERNEL_RESIZE_CQ
+#ifdef KT_RESIZE_CQ
 		kt_equal(ib_resize_cq(cq, 10), -EOPNOTSUPP, "resizing it");
 #endif
 		ib_destroy_cq(cq);

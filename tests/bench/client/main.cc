@@ -44,7 +44,7 @@ constexpr char kUsage[] =
     "  --idle N          connections that carry none [0]\n"
     "  --qps N           queue pairs without a connection, at each end [0]\n"
     "  --regions N       memory regions that nobody uses, at each end [0]\n"
-    "  --settle MS       between connecting and measuring, for what connecting leaves behind [0]\n"
+    "  --pause MS        between connecting and measuring, for what connecting leaves behind [0]\n"
     "  --meter TTY       a User-Mode Linux's line to its host, which tells CPU time; with "
     "counters\n";
 
@@ -53,7 +53,7 @@ constexpr vm::seconds kPatience(600);
 struct Settings {
   std::string listen, connect, op = "send", meter;
   uint64_t port = 18515;
-  uint64_t settle = 0;
+  uint64_t pause = 0;
 };
 
 vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
@@ -179,7 +179,7 @@ int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
 template <typename End>
 void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before,
            pid_t peer) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(settings.settle));
+  std::this_thread::sleep_for(std::chrono::milliseconds(settings.pause));
   const int64_t memory = kernelMemory() - memory_before;
   double took = 0;
   if (plan.op != Op::kIdle) {
@@ -239,7 +239,7 @@ int main(int argc, char** argv) {
   options.number("--idle", &plan.idle);
   options.number("--qps", &plan.qps);
   options.number("--regions", &plan.regions);
-  options.number("--settle", &settings.settle);
+  options.number("--pause", &settings.pause);
   options.text("--meter", &settings.meter);
   options.text("--disk", &disk.path);
   options.flag("--basics", &basics);

@@ -186,7 +186,7 @@ def _by_connections() -> tuple[Row, ...]:
 
 
 # What connecting leaves behind: delayed acknowledgements, memory that RCU frees, the queues' work.
-SETTLE = "--settle 2000"
+PAUSE = "--pause 2000"
 
 
 def _beside(name: str, what: str, option: str, counts: tuple[int, ...],
@@ -195,7 +195,7 @@ def _beside(name: str, what: str, option: str, counts: tuple[int, ...],
     first = f"{name}-{counts[0]}-latency"
     return tuple(
         Row(f"{name}-{n}-latency", f"latency 64 B beside {n:,} {what}", "us",
-            Client("latency", 64, 1000, "latency_us", f"{option} {n} {SETTLE}"), higher=False,
+            Client("latency", 64, 1000, "latency_us", f"{option} {n} {PAUSE}"), higher=False,
             group="idle", variants=("kiwarp",), mtus=(1500,),
             targets=(Target("kiwarp", 1.03, "same", first),) if n > counts[0] else (),
             curve=(what, n), memory=memory.get(n, 2048))
@@ -205,12 +205,12 @@ def _beside(name: str, what: str, option: str, counts: tuple[int, ...],
 def _by_idle() -> tuple[Row, ...]:
     rows = []
     for n in (1000, 10000):
-        tool = Client("idle", 64, 1, "memory", f"--idle {n - 1} {SETTLE}")
+        tool = Client("idle", 64, 1, "memory", f"--idle {n - 1} {PAUSE}")
         rows.append(Row(f"idle-{n}-memory", f"memory of one of {n} idle connections, one end",
                         "bytes", tool, tool, higher=False, group="idle",
                         variants=("tcp", "kiwarp"), mtus=(1500,),
                         targets=(Target("kiwarp", 1.0, plus=16384),)))
-    tool = Client("idle", 64, 1, "connect_us", f"--idle {SIW_QPS - 1} {SETTLE}")
+    tool = Client("idle", 64, 1, "connect_us", f"--idle {SIW_QPS - 1} {PAUSE}")
     rows.append(Row("connect", "one connection made and ready", "us", tool, tool, higher=False,
                     group="idle", variants=("tcp", "kiwarp", "siw"), mtus=(1500,)))
     rows += _beside("idle", "idle connections", "--idle", (10, 1000, 10000), {})

@@ -215,7 +215,7 @@ no_namespaces() { [ -z "$(ip netns list)" ]; }
 
 module_unused() { [ "$(cat /sys/module/kiwarp/refcnt)" = 0 ]; }
 
-settle() {
+end_all() {
 	fail_none
 	end_honest
 	for ns in a b; do tc -n $ns qdisc del dev v$ns root 2>/dev/null; done
@@ -244,7 +244,7 @@ honest
 check "no report in $MINUTES minutes of seed $SEED" run_events
 # After a report, nothing can be said of what is left.
 ! reported || finish
-settle
+end_all
 check "all processes end" until_true 60 all_dead
 check "both users' programs came to their end" came_to_end
 check "each kind of call was made" did open alloc_pd reg_mr create_cq create_qp post_send post_recv \

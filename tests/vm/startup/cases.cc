@@ -218,7 +218,7 @@ void Suite::readyToReceive() {
 }
 
 // When a server may speak first.
-void Suite::gate() {
+void Suite::firstFpdu() {
   Attempt a;
   a.server_first = true;
   both("mpa_rev_accept", kEveryRevision);

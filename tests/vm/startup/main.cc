@@ -47,7 +47,7 @@ int runSuite(const Choice& c) {
   suite.revisions();
   suite.privateData();
   suite.readyToReceive();
-  suite.gate();
+  suite.firstFpdu();
   suite.depths();
   suite.largeFpdus();
   suite.laterOnly();

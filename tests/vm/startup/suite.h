@@ -55,7 +55,7 @@ class Suite {
   void revisions();
   void privateData();
   void readyToReceive();
-  void gate();
+  void firstFpdu();
   void depths();
   void largeFpdus();
   void laterOnly();

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Differences between kernel versions that only these tests use. For the rest
+ * see kernel/compat.h.
+ */
+#ifndef KT_VERSIONS_H
+#define KT_VERSIONS_H
+
+#include <linux/hrtimer.h>
+#include <linux/timer.h>
+#include <linux/version.h>
+
+/* 6.13 sets a timer and its function up in one call. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void
+hrtimer_setup_on_stack(struct hrtimer *timer,
+		       enum hrtimer_restart (*function)(struct hrtimer *),
+		       clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init_on_stack(timer, clock_id, mode);
+	timer->function = function;
+}
+#endif
+
+/* Since 6.16 that is its name. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define timer_destroy_on_stack destroy_timer_on_stack
+#endif
+
+/* Until 7.2, at the latest, kernel consumers can ask for a resize, too. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+#define KT_RESIZE_CQ
+#endif
+
+#endif /* KT_VERSIONS_H */
