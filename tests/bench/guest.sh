@@ -64,7 +64,7 @@ no_interface() { [ ! -e "/sys/class/net/$1" ]; }
 
 # use_device TYPE MODULE PROVIDER [SETTING=VALUE...]: its module and a device at each end.
 use_device() {
-	local type=$1 setting dev
+	local type=$1 setting
 	(load_file "$2") || { broken="insmod $2 failed"; return; }
 	module=$type
 	export RDMAV_DRIVERS=$3
@@ -72,10 +72,28 @@ use_device() {
 	[ "$net" = dummy ] || add_device db "$client_ns" vb
 	shift 3
 	for setting in "$@"; do
-		for dev in /sys/class/infiniband/d[ab]; do
-			echo "${setting#*=}" >"$dev/settings/${setting%%=*}" || broken="no setting $setting"
-		done
+		set_to "${setting%%=*}" "${setting#*=}"
 	done
+}
+
+set_to() { # SETTING VALUE
+	local dev
+	for dev in /sys/class/infiniband/d[ab]; do
+		echo "$2" >"$dev/settings/$1" || broken="no setting $1"
+	done
+}
+
+# with SETTING COMMAND...: a measurement of what is off by default; of devices without settings as they are.
+with() {
+	local setting=$1 broken=$broken
+	shift
+	if [ ! -e /sys/class/infiniband/da/settings ]; then
+		"$@"
+		return
+	fi
+	set_to "$setting" 1
+	"$@"
+	set_to "$setting" 0
 }
 
 add_device() { # NAME NS NETDEV

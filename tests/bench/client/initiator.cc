@@ -20,6 +20,21 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+ibv_wr_opcode opcodeOf(Op op) {
+  switch (op) {
+    case Op::kWrite:
+      return IBV_WR_RDMA_WRITE;
+    case Op::kRead:
+      return IBV_WR_RDMA_READ;
+    case Op::kWriteImm:
+      return IBV_WR_RDMA_WRITE_WITH_IMM;
+    case Op::kFetchAdd:
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    default:
+      return IBV_WR_SEND;
+  }
+}
+
 }  // namespace
 
 Initiator::Initiator(const Plan& plan, vm::Address address, vm::Control& control)
@@ -63,7 +78,7 @@ bool Initiator::mayPost(const Lane& lane, uint64_t messages) const {
     return false;
   }
   // A peer with no receive posted for a Send is an error on iWARP: each reply opens the window.
-  return plan_.op != Op::kSend ||
+  return !plan_.takesReceives() ||
          lane.posted + plan_.list <= plan_.window() * lane.arrived + plan_.receives;
 }
 
@@ -71,41 +86,83 @@ bool Initiator::finished(const Lane& lane, uint64_t messages) const {
   return lane.completed == messages && lane.arrived == plan_.replies(messages);
 }
 
-void Initiator::postList(uint64_t index, uint64_t messages) {
-  Lane& lane = end_->lane(index);
+Initiator::Asked Initiator::askedOf(uint64_t nth, uint64_t messages) const {
+  if (plan_.list > 1) {
+    if (nth % plan_.list != 0) return {};
+    return {IBV_SEND_SIGNALED, plan_.list};
+  }
+  if (nth % plan_.signal != 0 && nth != messages) return {};
+  return {IBV_SEND_SIGNALED, (nth - 1) % plan_.signal + 1};
+}
+
+void Initiator::postOld(Lane& lane, uint64_t index, uint64_t messages) {
   for (uint64_t i = 0; i < plan_.list; ++i) {
-    const uint64_t nth = lane.posted + i + 1;
-    const bool signaled =
-        plan_.list > 1 ? i + 1 == plan_.list : nth % plan_.signal == 0 || nth == messages;
+    const Asked asked = askedOf(lane.posted + i + 1, messages);
     ibv_send_wr& wr = wrs_[i];
     wr = {};
     wr.next = i + 1 < plan_.list ? &wrs_[i + 1] : nullptr;
     wr.sg_list = &lane.buffer;
     wr.num_sge = 1;
-    wr.opcode = plan_.op == Op::kSend    ? IBV_WR_SEND
-                : plan_.op == Op::kWrite ? IBV_WR_RDMA_WRITE
-                                         : IBV_WR_RDMA_READ;
-    wr.wr.rdma.remote_addr = lane.remote_address;
-    wr.wr.rdma.rkey = lane.remote_key;
-    if (signaled) {
-      const uint64_t since = plan_.list > 1 ? plan_.list : (nth - 1) % plan_.signal + 1;
-      wr.send_flags = IBV_SEND_SIGNALED;
-      wr.wr_id = makeWrId(index, since);
+    wr.opcode = opcodeOf(plan_.op);
+    wr.send_flags = asked.flags;
+    wr.wr_id = makeWrId(index, asked.requests);
+    if (plan_.op == Op::kFetchAdd) {
+      wr.wr.atomic = {lane.remote_address, 1, 0, lane.remote_key};
+    } else {
+      wr.wr.rdma = {lane.remote_address, lane.remote_key};
     }
   }
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(lane.id->qp, wrs_.data(), &bad);
   if (error) fail("ibv_post_send: %s", vm::errnoName(error).c_str());
+}
+
+void Initiator::postEx(Lane& lane, uint64_t index, uint64_t messages) {
+  ibv_qp_ex* qp = lane.qp_ex;
+  ibv_wr_start(qp);
+  for (uint64_t i = 0; i < plan_.list; ++i) {
+    const Asked asked = askedOf(lane.posted + i + 1, messages);
+    qp->wr_id = makeWrId(index, asked.requests);
+    qp->wr_flags = asked.flags;
+    switch (plan_.op) {
+      case Op::kWrite:
+        ibv_wr_rdma_write(qp, lane.remote_key, lane.remote_address);
+        break;
+      case Op::kRead:
+        ibv_wr_rdma_read(qp, lane.remote_key, lane.remote_address);
+        break;
+      case Op::kWriteImm:
+        ibv_wr_rdma_write_imm(qp, lane.remote_key, lane.remote_address, 0);
+        break;
+      case Op::kFetchAdd:
+        ibv_wr_atomic_fetch_add(qp, lane.remote_key, lane.remote_address, 1);
+        break;
+      default:
+        ibv_wr_send(qp);
+    }
+    ibv_wr_set_sge(qp, lane.buffer.lkey, lane.buffer.addr, lane.buffer.length);
+  }
+  if (int error = ibv_wr_complete(qp)) fail("ibv_wr_complete: %s", vm::errnoName(error).c_str());
+}
+
+void Initiator::postList(uint64_t index, uint64_t messages) {
+  Lane& lane = end_->lane(index);
+  if (lane.qp_ex) {
+    postEx(lane, index, messages);
+  } else {
+    postOld(lane, index, messages);
+  }
   lane.posted += plan_.list;
   // The Send that tells the target that all is written.
   if (plan_.op == Op::kWrite && lane.posted == messages) end_->postSend(index, 0, true);
 }
 
 void Initiator::take(const ibv_wc& wc) {
-  Lane& lane = end_->lane(indexOf(wc));
+  const uint64_t index = end_->indexOf(wc);
+  Lane& lane = end_->lane(index);
   if (wc.opcode == IBV_WC_RECV) {
     ++lane.arrived;
-    end_->postReceives(indexOf(wc), 1);
+    end_->postReceives(index, 1);
   } else {
     lane.completed += requestsOf(wc);
   }

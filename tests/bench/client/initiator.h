@@ -27,6 +27,14 @@ class Initiator {
   bool mayPost(const Lane& lane, uint64_t messages) const;
   bool finished(const Lane& lane, uint64_t messages) const;
   void postList(uint64_t index, uint64_t messages);
+  // The flags of a connection's nth message, and how many its completion stands for.
+  struct Asked {
+    unsigned flags = 0;
+    uint64_t requests = 0;
+  };
+  Asked askedOf(uint64_t nth, uint64_t messages) const;
+  void postOld(Lane& lane, uint64_t index, uint64_t messages);
+  void postEx(Lane& lane, uint64_t index, uint64_t messages);
   void take(const ibv_wc& wc);
 
   const Plan plan_;

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -29,10 +30,15 @@ constexpr char kUsage[] =
     "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
     "kiwarp-bench --disk DEVICE OPTION...              I/O on a disk; prints the result\n"
     "kiwarp-bench --basics                             what calls, switches, timers take here\n"
-    "  --op send|write|read|latency|idle   what is done [send]; on a disk write|read\n"
+    "  --op send|write|read|latency|idle|write-imm|fetch-add\n"
+    "                    what is done [send]; on a disk write|read\n"
     "  --random          on a disk, not one after the other\n"
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
+    "  --srq             receives are of one shared receive queue at each end\n"
+    "  --poll-ex         completions by ibv_start_poll() and its like\n"
+    "  --post-wr         work requests by ibv_wr_start() and its like\n"
+    "  --poll            no end sleeps: completions, or with --tcp sockets, are polled\n"
     "  --size BYTES     of a message [65536]\n"
     "  --count N         messages on each connection [1000]\n"
     "  --warm-up N       messages before those that count [32]\n"
@@ -140,13 +146,12 @@ void print(const Plan& plan, const Settings& settings, double connecting, double
   std::printf("\n");
 }
 
-// A run that the host's meter and the kernel's counters are read before and after; in seconds.
-template <typename End>
-double measure(End& end, uint64_t messages, Meter& meter, const Counters& counters) {
-  if (!meter.present()) return end.run(messages);
+// What takes so many seconds, between readings of the host's meter and of the kernel's counters.
+double measure(Meter& meter, const Counters& counters, const std::function<double()>& run) {
+  if (!meter.present()) return run();
   const Counters::Values before = counters.read();
   const Meter::Reading begun = meter.read();
-  const double took = end.run(messages);
+  const double took = run();
   const Meter::Reading ended = meter.read();
   const Counters::Values after = counters.read();
   std::printf("cpu_s=%.9f wall_s=%.9f calls=%llu",
@@ -169,7 +174,7 @@ int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
   Meter meter(settings.meter);
   const Counters counters({getpid()}, {});
   end.run(plan.warm_up);
-  const double took = measure(end, plan.count, meter, counters);
+  const double took = measure(meter, counters, [&] { return end.run(plan.count); });
   const auto requests = static_cast<double>(plan.count);
   std::printf("op=%s iops=%.1f mib_per_s=%.3f\n", settings.op.c_str(), requests / took,
               requests * static_cast<double>(plan.size) / took / (1 << 20));
@@ -186,7 +191,7 @@ void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_
     Meter meter(settings.meter);
     const Counters counters({getpid(), peer}, end.deviceName());
     if (plan.warm_up > 0) end.run(plan.warm_up);
-    took = measure(end, plan.count, meter, counters);
+    took = measure(meter, counters, [&] { return end.run(plan.count); });
   }
   print(plan, settings, end.connectSeconds(), took, memory);
 }
@@ -200,13 +205,24 @@ int runInitiator(const Settings& settings, Plan plan) {
   const auto peer = static_cast<pid_t>(expect(control, kReady));
   const vm::Address address = rdmaAddress(settings.connect, settings);
   const int64_t memory_before = kernelMemory();
+  // Of a run without messages it is the connecting that is measured.
+  Meter meter(plan.op == Op::kIdle ? settings.meter : "");
+  const Counters counters({getpid(), peer}, {});
   if (plan.tcp) {
-    TcpEnd end = TcpEnd::connect(plan, address);
-    expect(control, kRegion);
-    drive(end, plan, settings, memory_before, peer);
+    std::optional<TcpEnd> end;
+    measure(meter, counters, [&] {
+      end.emplace(TcpEnd::connect(plan, address));
+      expect(control, kRegion);
+      return end->connectSeconds();
+    });
+    drive(*end, plan, settings, memory_before, peer);
   } else {
-    Initiator end(plan, address, control);
-    drive(end, plan, settings, memory_before, peer);
+    std::optional<Initiator> end;
+    measure(meter, counters, [&] {
+      end.emplace(plan, address, control);
+      return end->connectSeconds();
+    });
+    drive(*end, plan, settings, memory_before, peer);
   }
   control.send(talk(kEnd));
   return 0;
@@ -228,6 +244,10 @@ int main(int argc, char** argv) {
   options.number("--port", &settings.port);
   options.text("--op", &settings.op);
   options.flag("--tcp", &plan.tcp);
+  options.flag("--srq", &plan.srq);
+  options.flag("--poll-ex", &plan.poll_ex);
+  options.flag("--post-wr", &plan.post_wr);
+  options.flag("--poll", &plan.poll);
   options.number("--size", &plan.size);
   options.number("--count", &plan.count);
   options.number("--warm-up", &plan.warm_up);

@@ -10,6 +10,7 @@ using vm::fail;
 uint64_t Plan::arrivals(uint64_t messages) const {
   switch (op) {
     case Op::kSend:
+    case Op::kWriteImm:
     case Op::kLatency:
       return messages;
     case Op::kWrite:
@@ -23,11 +24,20 @@ uint64_t Plan::replies(uint64_t messages) const {
   return (arrivals(messages) + window() - 1) / window();
 }
 
+namespace {
+
+constexpr bool Plan::*kFlags[] = {&Plan::tcp, &Plan::srq, &Plan::poll_ex, &Plan::post_wr,
+                                  &Plan::poll};
+
+}  // namespace
+
 vm::ControlMessage Plan::pack() const {
+  uint64_t flags = 0;
+  for (size_t i = 0; i < std::size(kFlags); ++i) flags |= uint64_t{this->*kFlags[i]} << i;
   vm::ControlMessage message;
   message.type = kPlan;
   const uint64_t values[] = {static_cast<uint64_t>(op),
-                             tcp,
+                             flags,
                              size,
                              count,
                              warm_up,
@@ -46,19 +56,21 @@ vm::ControlMessage Plan::pack() const {
 
 Plan Plan::unpack(const vm::ControlMessage& message) {
   const uint64_t* v = message.value;
-  return {static_cast<Op>(v[0]),
-          v[1] != 0,
-          v[2],
-          v[3],
-          v[4],
-          v[5],
-          v[6],
-          v[7],
-          v[8],
-          v[9],
-          v[10],
-          v[11],
-          v[12]};
+  Plan plan;
+  plan.op = static_cast<Op>(v[0]);
+  for (size_t i = 0; i < std::size(kFlags); ++i) plan.*kFlags[i] = (v[1] >> i & 1) != 0;
+  plan.size = v[2];
+  plan.count = v[3];
+  plan.warm_up = v[4];
+  plan.list = v[5];
+  plan.depth = v[6];
+  plan.signal = v[7];
+  plan.receives = v[8];
+  plan.connections = v[9];
+  plan.idle = v[10];
+  plan.qps = v[11];
+  plan.regions = v[12];
+  return plan;
 }
 
 void Plan::check() const {
@@ -68,12 +80,16 @@ void Plan::check() const {
   if (receives < 2 || receives < list) fail("--receives is less than --list, or than 2");
   if (connections == 0 || count == 0 || size == 0) fail("nothing to do");
   if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
-  if (tcp && (op == Op::kWrite || op == Op::kRead)) fail("TCP only sends");
+  if (op == Op::kFetchAdd && size != kAtomicSize) fail("an atomic operation is on 8 bytes");
+  if (tcp && op != Op::kSend && op != Op::kLatency && op != Op::kIdle) fail("TCP only sends");
+  if (tcp && (srq || poll_ex || post_wr)) fail("TCP has no queues");
+  if (tcp && poll && op != Op::kLatency) fail("TCP polls for latency only");
   if (tcp && connections != 1) fail("TCP is measured on one connection");
 }
 
 Op parseOp(const std::string& name) {
-  const char* const names[] = {"send", "write", "read", "latency", "idle"};
+  const char* const names[] = {"send", "write",     "read",     "latency",
+                               "idle", "write-imm", "fetch-add"};
   for (uint64_t i = 0; i < std::size(names); ++i) {
     if (name == names[i]) return static_cast<Op>(i);
   }

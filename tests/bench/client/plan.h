@@ -8,12 +8,18 @@
 
 namespace kiwarp::bench {
 
-enum class Op : uint64_t { kSend, kWrite, kRead, kLatency, kIdle };
+enum class Op : uint64_t { kSend, kWrite, kRead, kLatency, kIdle, kWriteImm, kFetchAdd };
+
+constexpr uint64_t kAtomicSize = 8;
 
 // What one run does. The initiator's options fill it in; the target gets it by the side channel.
 struct Plan {
   Op op = Op::kSend;
   bool tcp = false;
+  bool srq = false;      // each end receives by one shared receive queue
+  bool poll_ex = false;  // completions by ibv_start_poll(), ibv_next_poll(), ibv_end_poll()
+  bool post_wr = false;  // posting by ibv_wr_start() and its like
+  bool poll = false;     // no end ever sleeps
   uint64_t size = 65536;
   uint64_t count = 1000;     // messages on each connection, after those that warm up
   uint64_t warm_up = 32;     // and those
@@ -29,6 +35,8 @@ struct Plan {
   uint64_t allConnections() const { return connections + idle; }
   // A target answers so many messages with one of no length: their receives are posted again.
   uint64_t window() const { return receives / 2; }
+  // Each message takes one of the target's receives.
+  bool takesReceives() const { return op == Op::kSend || op == Op::kWriteImm; }
   // What the target receives on a connection of `messages` messages.
   uint64_t arrivals(uint64_t messages) const;
   uint64_t replies(uint64_t messages) const;

@@ -60,8 +60,8 @@ void Target::serve(uint64_t messages) {
   uint64_t left = expected * plan_.connections;
   while (left > 0) {
     for (const ibv_wc& wc : end_.completions().wait()) {
-      if (wc.opcode != IBV_WC_RECV) continue;
-      take(indexOf(wc), expected);
+      if ((wc.opcode & IBV_WC_RECV) == 0) continue;
+      take(end_.indexOf(wc), expected);
       --left;
     }
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "client/plan.h"
@@ -16,10 +17,10 @@ namespace kiwarp::bench {
 // piece, which is up to 9 % faster. Pages that were never written to are one and the same.
 vm::Memory scatteredMemory(size_t size);
 
-// A completion queue whose owner sleeps until there is something in it.
+// A completion queue whose owner sleeps until there is something in it, or polls for it.
 class Completions {
  public:
-  Completions(ibv_context* context, uint64_t entries);
+  Completions(ibv_context* context, uint64_t entries, const Plan& plan);
   ~Completions();
   Completions(const Completions&) = delete;
   Completions& operator=(const Completions&) = delete;
@@ -30,15 +31,20 @@ class Completions {
 
  private:
   int poll();
+  int pollEx();
+  int sleep();
 
+  const bool never_sleeps_;
   vm::CompChannel channel_;
   vm::Cq cq_;
+  ibv_cq_ex* cq_ex_ = nullptr;  // if completions are read one by one
   unsigned unacknowledged_ = 0;
   std::array<ibv_wc, 32> found_;
 };
 
 struct Lane {
   vm::CmId id;
+  ibv_qp_ex* qp_ex = nullptr;  // if work is posted by its functions
   ibv_sge buffer{};
   uint64_t posted = 0, completed = 0;  // at the initiator
   uint64_t arrived = 0;                // replies at the initiator, messages at the target
@@ -57,6 +63,8 @@ class VerbsEnd {
   std::vector<Lane>& lanes() { return lanes_; }
   Completions& completions() { return completions_; }
   const vm::Mr& region() const { return region_; }
+  // Which connection's it is: a receive of a shared queue does not say so itself.
+  uint64_t indexOf(const ibv_wc& wc) const;
   void postReceives(uint64_t index, uint64_t count);
   // A Send of that many bytes from the lane's buffer.
   void postSend(uint64_t index, uint32_t length, bool signaled);
@@ -65,6 +73,8 @@ class VerbsEnd {
   // What no request names: it fills the device's tables.
   void registerRegions();
   void createQps();
+  vm::Srq createSrq();
+  void createQp(Lane& lane, vm::QpConfig& config);
 
   const Plan plan_;
   const uint64_t receives_;
@@ -74,12 +84,13 @@ class VerbsEnd {
   vm::Mr region_;
   std::vector<vm::Mr> unused_;
   std::vector<vm::RawQp> unconnected_;
+  vm::Srq srq_;
+  std::unordered_map<uint32_t, uint64_t> by_number_;  // of queue pairs, if there is an SRQ
   std::vector<Lane> lanes_;
 };
 
 // Completions carry the connection's index and how many requests they stand for.
 constexpr uint64_t makeWrId(uint64_t index, uint64_t requests) { return index << 16 | requests; }
-constexpr uint64_t indexOf(const ibv_wc& wc) { return wc.wr_id >> 16; }
 constexpr uint64_t requestsOf(const ibv_wc& wc) { return wc.wr_id & 0xffff; }
 
 }  // namespace kiwarp::bench

@@ -25,14 +25,17 @@ from typing import Callable, Iterator
 from .machine import Failed, NativeBench, follow, say, why
 from .meter import Line, Usage, serve
 from .plan import Build, variant_of
-from .rows import Row
+from .rows import SIW_QPS, Row
 from .stats import MIN_ROUNDS, Ratio, quantile, ratio
-from .tools import Client, Disk, DiskClient, Perftest, Tool
+from .tools import Client, Disk, DiskClient, Perftest, Tool, size_of
 
 # Messages of a row in one round: some 0.2 s of Kiwarp's, and 60,000 or more in the fewest rounds
 # that there are. As many for each column: less is over before a machine is in its stride.
 MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-64": 6002,
-            "latency-4k": 6002, "nvme-read-4k-1": 6002, "nvme-read-4k-8": 12002}
+            "latency-4k": 6002, "nvme-read-4k-1": 6002, "nvme-read-4k-8": 12002, "send-64-srq": 12002,
+            "write-64-imm": 12002, "atomic-64": 12002, "send-64-list-ex": 60000,
+            "latency-64-poll": 6002, "nvme-read-4k-32": 12002, "nvme-write-4k-1": 6002,
+            "nvme-write-4k-8": 12002, "nvme-write-4k-32": 12002, "connect": SIW_QPS}
 MESSAGES_OF_64K = 6002
 DISK_MESSAGES_OF_128K = 2002
 SMOKE_MESSAGES = 160
@@ -42,7 +45,9 @@ METER = "/dev/tty1"
 
 
 def messages_of(row: Row) -> int:
-    return MESSAGES.get(row.name, DISK_MESSAGES_OF_128K if row.disk else MESSAGES_OF_64K)
+    if row.name in MESSAGES:
+        return MESSAGES[row.name]
+    return DISK_MESSAGES_OF_128K if row.disk else max(50, MESSAGES_OF_64K * 65536 // size_of(row.tool))
 
 
 def tool_of(row: Row, variant: str, messages: int) -> Tool:
@@ -53,6 +58,9 @@ def tool_of(row: Row, variant: str, messages: int) -> Tool:
         return DiskClient(row.tool, messages, f"--warm-up {messages // 10} --meter {METER}")
     client = row.tool.client() if isinstance(row.tool, Perftest) else row.tool
     assert isinstance(client, Client)
+    if client.op == "idle":
+        # What is metered is the connecting, and its messages are the connections.
+        return replace(client, call="transfer", options=f"--idle {messages - 1} --meter {METER}")
     if plain:
         # TCP knows Sends only: they are what a Write or a Read of that size is measured by.
         op = client.op if client.op == "latency" else "send"
@@ -283,11 +291,11 @@ class Campaign:
         """The columns that a row is still to be measured on."""
         found: dict[str, None] = {}
         for pair in self.measured.pairs:
-            both = [self.measured.at(row.name, self.mtu, c) for c in (pair.of, pair.to)]
-            if any(s.failures >= FAILURES for s in both):
+            able = [c for c in (pair.of, pair.to) if variant_of(c).type in row.types
+                    and self.measured.at(row.name, self.mtu, c).failures < FAILURES]
+            if len(able) < 2:
                 # Whom the other one is compared with is to have a figure all the same.
-                found.update(dict.fromkeys(s.column for s in both if s.failures < FAILURES
-                                           and number <= MIN_ROUNDS))
+                found.update(dict.fromkeys(able if number <= MIN_ROUNDS else ()))
                 continue
             if number > MIN_ROUNDS:
                 known = self.measured.ratio(row.name, self.mtu, pair)

@@ -25,7 +25,7 @@ def figure(row: Row, cost: float) -> float:
     """What the row counts, of what a message costs."""
     size = size_of(row.tool)
     if row.unit == "us":
-        return cost * 1e6 / 2
+        return cost * 1e6 / (2 if row.name.startswith("latency") else 1)
     return {"MiB/s": size / 2**20, "MB/s": size / 1e6}.get(row.unit, 1.0) / cost
 
 

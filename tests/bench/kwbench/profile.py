@@ -145,7 +145,7 @@ def operation(row: Row, tool: Tool, value: float) -> float:
     if isinstance(tool, (Client, Perftest)):
         size = tool.size
     return {"us": value, "MiB/s": size / 2**20 / value * 1e6, "MB/s": size / value,
-            "IOPS": 1e6 / value, "messages/s": 1e6 / value}[row.unit]
+            "IOPS": 1e6 / value, "messages/s": 1e6 / value, "operations/s": 1e6 / value}[row.unit]
 
 
 def longer(row: Row, tool: Tool, value: float) -> Tool:

@@ -148,8 +148,10 @@ class Difference:
 
     @property
     def regressed(self) -> bool:
-        # No figure is no better than a bad one.
-        return self.times is None or self.times < 1 - TOLERANCE
+        # No figure is no better than a bad one; but what the base has not got cannot be worse.
+        if self.times is None:
+            return self.head is None
+        return self.times < 1 - TOLERANCE
 
 
 def differences(results: Results) -> list[Difference]:

@@ -75,6 +75,7 @@ class Row:
     quick: bool = False
     smoke: bool = False
     native: bool = False  # at MTU 1500 and 9000
+    types: tuple[str, ...] = ("", "kiwarp", "siw", "rxe")  # natively: on devices of these
     targets: tuple[Target, ...] = ()  # of the cost bench
     native_targets: tuple[NativeTarget, ...] = ()
     curve: tuple[str, float] | None = None  # the plot that it is a point of, and where
@@ -98,6 +99,14 @@ AS_CHEAP_AS_TCP = NativeTarget(0.98), NativeTarget(1.02, variant="kiwarp-nocrc")
 # them cannot sleep on events, and the second's figures differ by 7 % from run to run.
 LIKE_PERFTEST = "--depth 128 --signal 64"
 
+def _send(options: str = "", **more) -> Client:
+    return Client("send", 64, 4000, "messages_per_s", options, **more)
+
+
+# One after the other: a target sleeps, as of Reads, and 16 are under way on the wire.
+ATOMICS = Client("fetch-add", 8, 4000, "messages_per_s", "--depth 32", setting="atomics")
+EX = "--post-wr --poll-ex"
+
 MAIN = (
     Row("send-64k", "send 64 KiB", "MiB/s", Perftest("ib_send_bw", 65536, 3201, 3), Iperf3(200),
         quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
@@ -116,7 +125,7 @@ MAIN = (
         Client("send", 64, 8000, "messages_per_s", list=16), quick=True, smoke=True, native=True,
         mtus=(1500, 9000), targets=(Target("kiwarp", 150e3, ""),), native_targets=FASTER_THAN_SIW),
     Row("send-64", "send 64 B, one by one", "messages/s",
-        Client("send", 64, 4000, "messages_per_s"), quick=True, native=True, mtus=(1500, 9000),
+        _send(), quick=True, native=True, mtus=(1500, 9000),
         targets=(Target("kiwarp", 80e3, ""),), native_targets=FASTER_THAN_SIW),
     Row("latency-64", "latency, send 64 B", "us", Perftest("ib_send_lat", 64, 500, 5),
         Client("latency", 64, 1000, "latency_us"), higher=False, quick=True, smoke=True, native=True,
@@ -124,6 +133,29 @@ MAIN = (
     Row("latency-4k", "latency, send 4 KiB", "us", Perftest("ib_send_lat", 4096, 300, 5),
         Client("latency", 4096, 1000, "latency_us"), higher=False, quick=True, native=True,
         targets=(Target("kiwarp", 1.3),)),
+)
+
+# Each beside the row of MAIN that does the same without it, whose figure over plain TCP is its measure, too.
+FEATURES = (
+    Row("send-64-srq", "send 64 B, shared receive queue", "messages/s", _send("--srq"),
+        plain_row="send-64", group="features", mtus=(1500, 9000), quick=True, smoke=True, native=True,
+        types=("kiwarp", "siw", "rxe"), native_targets=FASTER_THAN_SIW),
+    Row("send-64-list-ex", "send 64 B, lists of 16, extended interface", "messages/s",
+        Client("send", 64, 8000, "messages_per_s", EX, list=16), plain_row="send-64-list",
+        group="features", variants=("tcp", *KIWARP), mtus=(1500, 9000), quick=True, smoke=True,
+        native=True, types=("kiwarp", "rxe"),
+        targets=(Target("kiwarp", 1.0, "same", "send-64-list"),)),
+    Row("write-64-imm", "write 64 B with immediate", "messages/s",
+        Client("write-imm", 64, 4000, "messages_per_s", setting="immediate"), plain_row="send-64",
+        group="features", variants=("tcp", *KIWARP), mtus=(1500, 9000), quick=True, smoke=True,
+        native=True, types=("kiwarp", "rxe")),
+    Row("atomic-64", "fetch and add of 64 bits", "operations/s", ATOMICS, group="features",
+        variants=KIWARP, mtus=(1500, 9000), quick=True, smoke=True, native=True,
+        types=("kiwarp", "rxe")),
+    Row("latency-64-poll", "latency, send 64 B, both ends poll", "us",
+        Client("latency", 64, 1000, "latency_us", "--poll"),
+        Client("latency", 64, 1000, "latency_us", "--poll"), higher=False, group="features",
+        mtus=(1500, 9000), native=True),
 )
 
 
@@ -147,27 +179,34 @@ DISKS = (
           Disk("read", "128k", 4, 1000, "bw_bytes", "pages")),
     _disk("nvme-write-128k-pages", "write 128 KiB, depth 4, scattered pages", "MB/s",
           Disk("write", "128k", 4, 1000, "bw_bytes", "pages"), quick=True),
+    _disk("nvme-read-4k-32", "random read 4 KiB, depth 32", "IOPS",
+          Disk("randread", "4k", 32, 6000, "iops"), native_targets=(NativeTarget(1.0),)),
+    *(_disk(f"nvme-write-4k-{depth}", f"random write 4 KiB, depth {depth}", "IOPS",
+            Disk("randwrite", "4k", depth, 6000, "iops"), native_targets=(NativeTarget(1.0),))
+      for depth in (1, 8, 32)),
 )
 
 # Of rdma-core 44's siw provider a process gets no more: the next fails, though the kernel gave it.
 SIW_QPS = 63
 
-SIZES = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
+SIZES = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 8388608)
+# Natively only those that the rows for every day have not.
+LONG = 2**20
 
 
 def size_name(size: int) -> str:
-    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 2**20 else "1 MiB"
+    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 2**20 else f"{size >> 20} MiB"
 
 
 def _by_size(op: str, variants: tuple[str, ...]) -> tuple[Row, ...]:
     rows = []
     for size in SIZES:
-        count = min(2000, max(32, (24 << 20) // size))
+        count = min(2000, max(32 if size <= LONG else 16, (24 << 20) // size))
         options = "--depth 16 --signal 4" if op == "read" else "--depth 64"
         tool = Client(op, size, count, options=options)
         rows.append(Row(f"{op}-by-size-{size}", f"{op} {size_name(size)}", "MiB/s", tool,
                         tool if "tcp" in variants else None, group=f"{op} by size",
-                        variants=variants, curve=(f"{op} by size", size)))
+                        variants=variants, native=size >= LONG, curve=(f"{op} by size", size)))
     return tuple(rows)
 
 
@@ -212,14 +251,14 @@ def _by_idle() -> tuple[Row, ...]:
                         targets=(Target("kiwarp", 1.0, plus=16384),)))
     tool = Client("idle", 64, 1, "connect_us", f"--idle {SIW_QPS - 1} {PAUSE}")
     rows.append(Row("connect", "one connection made and ready", "us", tool, tool, higher=False,
-                    group="idle", variants=("tcp", "kiwarp", "siw"), mtus=(1500,)))
+                    group="idle", variants=("tcp", "kiwarp", "siw"), mtus=(1500,), native=True))
     rows += _beside("idle", "idle connections", "--idle", (10, 1000, 10000), {})
     rows += _beside("regions", "memory regions", "--regions", (10, 1000, 100000), {})
     rows += _beside("qps", "unconnected queue pairs", "--qps", (10, 1000, 100000), {100000: 8192})
     return tuple(rows)
 
 
-ROWS: tuple[Row, ...] = (*MAIN, *DISKS, *_by_size("send", BEST),
+ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
                          *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle())
 BY_NAME = {row.name: row for row in ROWS}

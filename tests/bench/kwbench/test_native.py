@@ -108,6 +108,13 @@ class Stopping(unittest.TestCase):
         self.assertEqual(self.wanted(20, kiwarp=STEADY, tcp=STEADY), [])
         self.assertEqual(set(self.wanted(20, kiwarp=STEADY, tcp=STEADY, siw=WILD)), {"kiwarp", "siw"})
 
+    def test_who_cannot_do_a_row_is_left_out_of_it(self):
+        some = measured({}, [(c, "kiwarp") for c in ("tcp", "siw", "rxe")])
+        campaign = Campaign(some, {}, 1500)
+        self.assertEqual(set(campaign.wanted(BY_NAME["atomic-64"], 2)), {"kiwarp", "rxe"})
+        self.assertEqual(set(campaign.wanted(BY_NAME["send-64-srq"], 2)), {"kiwarp", "rxe", "siw"})
+        self.assertFalse(any(s.column == "tcp" for s in some.series))
+
     def test_who_fails_again_and_again_is_left_out(self):
         some = measured({"kiwarp": STEADY, "siw": {}}, [("siw", "kiwarp")])
         some.find("send-64k", 1500, "siw").failures = 2
@@ -176,10 +183,28 @@ class Meters(unittest.TestCase):
 class Columns(unittest.TestCase):
     def test_every_column_moves_as_many_messages_with_one_program(self):
         for row in (r for r in ROWS if r.native and r.quick and not r.disk):
-            tools = [tool_of(row, column, messages_of(row)) for column in ("tcp", "siw", "kiwarp", "rxe")]
-            self.assertEqual(len({t.count for t in tools}), 1, row.name)
-            self.assertGreaterEqual(tools[0].count * stats.MIN_ROUNDS, 60000, row.name)
-            self.assertIn("--tcp", tools[0].script(0, True))
+            tools = {column: tool_of(row, column, messages_of(row)) for column in ("tcp", "siw", "kiwarp", "rxe")
+                     if variant_of(column).type in row.types}
+            self.assertEqual(len({t.count for t in tools.values()}), 1, row.name)
+            self.assertGreaterEqual(tools["kiwarp"].count * stats.MIN_ROUNDS, 60000, row.name)
+            self.assertTrue("tcp" not in tools or "--tcp" in tools["tcp"].script(0, True), row.name)
+
+    def test_a_long_message_is_sent_less_often(self):
+        self.assertEqual([messages_of(BY_NAME[name]) for name in ("send-64k", "send-by-size-1048576",
+                                                                  "write-by-size-8388608")], [6002, 375, 50])
+
+    def test_what_is_measured_of_idle_connections_is_connecting(self):
+        for column in ("tcp", "kiwarp"):
+            line = tool_of(BY_NAME["connect"], column, 63).script(7, column == "tcp")
+            self.assertTrue(line.startswith("transfer 7 "), line)
+            self.assertIn("--op idle", line)
+            self.assertIn("--idle 62 ", line)
+        self.assertEqual(native_report.figure(BY_NAME["connect"], 40e-6), 40.0)
+
+    def test_a_setting_that_a_row_wants_is_on_for_it_alone(self):
+        lines = [tool_of(BY_NAME[name], "kiwarp", 32).script(7, False) for name in ("write-64-imm", "send-64")]
+        self.assertTrue(lines[0].startswith("with immediate transfer 7 "), lines[0])
+        self.assertTrue(lines[1].startswith("transfer 7 "), lines[1])
 
     def test_a_column_may_have_other_settings(self):
         variant = variant_of("kiwarp-nocrc:ack_segments=0")

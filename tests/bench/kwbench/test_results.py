@@ -118,6 +118,10 @@ class Comparison(unittest.TestCase):
 
     def test_no_figure_is_a_regression(self):
         self.assertTrue(self.regressed("send-64k", 100.0, None))
+        self.assertTrue(self.regressed("send-64k", None, None))
+
+    def test_what_the_base_has_not_got_is_not_worse(self):
+        self.assertFalse(self.regressed("send-64k", None, 100.0))
 
     def test_the_table_names_it(self):
         some = results(("send-64k", "base", 100.0), ("send-64k", "head", 90.0))

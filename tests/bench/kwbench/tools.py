@@ -36,6 +36,7 @@ class Client:
     options: str = ""
     list: int = 1
     call: str = "measure"  # of guest.sh: or transfer
+    setting: str = ""  # that Kiwarp has to have on for it
 
     def scaled(self, factor: float) -> Client:
         # Whole lists, and enough of them that what is measured is a run.
@@ -45,9 +46,10 @@ class Client:
     def script(self, index: int, plain: bool) -> str:
         client = f"--connect {ADDRESS} --op {self.op} --size {self.size} --count {self.count}"
         client += f" --list {self.list} {self.options}" + (" --tcp" if plain else "")
-        line = (f"{self.call} {index} {PROGRAM} --port @PORT@ --listen {ADDRESS} -- "
+        with_setting = f"with {self.setting} " if self.setting else ""
+        line = (f"{with_setting}{self.call} {index} {PROGRAM} --port @PORT@ --listen {ADDRESS} -- "
                 f"{PROGRAM} --port @PORT@ {shlex.join(client.split())}")
-        return f"tidy\n{line}" if self.op == "idle" else line
+        return f"tidy\n{line}" if self.op == "idle" and self.call == "measure" else line
 
     def value(self, text: str) -> float | None:
         found = re.search(rf"\b{self.field}=(-?[0-9.]+)", text)
