@@ -208,7 +208,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 	tx->budget = KW_TX_BUDGET;
 	while (tx->budget) {
 		atomic_andnot(KW_TX_WANTED, &tx->token);
-		/* What was posted before WANTED was set is seen below. */
+		/* Entries posted before WANTED was set are seen below. */
 		smp_mb__after_atomic();
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
@@ -297,8 +297,8 @@ static bool kw_tx_wait(struct kw_stream *s)
 }
 
 /*
- * A process continues itself, so that the time counts as its own: the worker's
- * is charged to no cgroup. But it can be killed, whoever still posts.
+ * A process goes on by itself, so that its cgroup is charged: a worker's CPU
+ * time is charged to none. But it can be killed while others post.
  */
 static void kw_tx_all(struct kw_stream *s)
 {
@@ -348,7 +348,7 @@ void kw_tx_flush(struct kw_stream *s)
 	struct sock *sk = s->sock->sk;
 	int idx, room;
 
-	/* TCP may work off the backlog meanwhile: the last to transmit is this. */
+	/* TCP may process the backlog meanwhile: nothing else may transmit. */
 	atomic_or(KW_TX_OWNED, &s->tx.token);
 	room = READ_ONCE(sk->sk_wmem_queued) + KW_TX_FLUSH_ROOM;
 	if (sk->sk_sndbuf < room)

@@ -6,11 +6,9 @@
 #include "stream/stream.h"
 
 /*
- * What one pass may do while softirqs are off: each message takes one of these,
- * each KW_TX_BUDGET_BYTES of FPDUs that go to TCP together one more, and each
- * time that the pass starts again because WANTED is set. That is 2 MiB of long
- * messages, more than write_space usually makes room for. The fuzzer's budget
- * is smaller.
+ * Budget of a pass, which runs with softirqs off: one per message, per
+ * KW_TX_BUDGET_BYTES sent, per restart. That is 2 MiB of long messages, more
+ * than write_space usually makes room for. The fuzzer's budget is smaller.
  */
 #ifndef KW_TX_BUDGET
 #define KW_TX_BUDGET		256

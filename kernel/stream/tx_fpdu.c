@@ -12,10 +12,10 @@
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
-/* An FPDU with payload by reference takes less of the transmit buffer than: */
+/* Bytes of the transmit buffer that an FPDU with payload by reference needs. */
 #define KW_FPDU_REF_MAX		64
 
-/* Such payload takes no room in the buffer, which does not bound the FPDU. */
+/* Its payload takes none: for kw_segmenter_payload() the buffer has no end. */
 #define KW_FPDU_REF_ROOM	0x20000
 
 /* How payload becomes part of an FPDU, and when its CRC is computed. */
@@ -54,7 +54,7 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 	return crc;
 }
 
-/* The same from run to run. Returns false, with @it where it was, without a right. */
+/* Copy across runs. Returns false, with @it where it was, without a right. */
 static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
 					struct kw_sg_iter *it, u32 *crc,
 					u8 *dst, u32 len, enum kw_fpdu_how how)
@@ -154,7 +154,7 @@ static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
 	return i;
 }
 
-/* The same, with vector registers, if that pays off: 0 if it does not. */
+/* kw_fpdu_loop() by vector registers. Returns 0 if they may not be used. */
 static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *ch,
 		       struct kw_tx_msg *m, u32 len, u32 nr)
 {
@@ -171,7 +171,7 @@ static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *ch,
 	return done;
 }
 
-/* The same. How the payload is copied is chosen once for all of them. */
+/* Build at most @nr FPDUs of @len bytes; chooses once how to copy them. */
 static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
@@ -182,7 +182,7 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
 	if (ref)
 		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_REF);
-	/* With a run found here kw_fpdu_one() rarely needs another. */
+	/* The run found here usually serves all of the FPDUs. */
 	if (len && !m->it.run.len && !kw_sg_next(s, &m->it))
 		return 0;
 	if (ch->cut.markers)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The choice of the next message, and what is particular to each kind: its
- * header template, its bytes (RFC 5040 section 4), and what follows when it is
- * framed. tx_fpdu.c does segmentation and framing.
+ * Chooses the next message and fills its template (RFC 5040 section 4).
+ * tx_fpdu.c frames it.
  */
 #include <rdma/ib_verbs.h>
 
@@ -107,8 +106,8 @@ static void kw_irq_header(const struct kw_stream *s, u8 op, u8 *hdr)
 }
 
 /*
- * The operation is worked here, once: its response is the next message, and no
- * other is chosen before it is framed.
+ * The operation is executed here, once: its response is the next message, and
+ * no other is chosen before it is framed.
  */
 static void kw_msg_atomic_resp(struct kw_stream *s,
 			       const struct kw_atomic_req *req)
