@@ -515,15 +515,15 @@ bool kw_tx_more(struct kw_stream *s)
 /**
  * kw_tx_frame() - build the next FPDU, or FPDUs
  * @s: stream with some of its budget left
- * @ch: where to
+ * @buf: where to
  *
  * A WQE that sends nothing is done.
  *
  * Context: as kw_tx_more().
  * Return: true if there may be more to build. If false, there is nothing, or
- * @ch->full says that another transmit buffer is needed.
+ * @buf->full says that another transmit buffer is needed.
  */
-bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
+bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf)
 {
 	int ret;
 
@@ -533,7 +533,7 @@ bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
 		kw_msg_local(s);
 		return true;
 	}
-	ret = kw_fpdu_build(s, ch, &s->tx.m);
+	ret = kw_fpdu_build(s, buf, &s->tx.m);
 	if (!ret)
 		return false;
 	/* If its source may not be read, a Terminate replaces the response. */
