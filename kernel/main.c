@@ -338,7 +338,7 @@ destroy_wq:
 static void __exit kw_exit(void)
 {
 	rdma_link_unregister(&kw_link_ops);
-	/* Calls us for each interface as if it went: all devices are queued. */
+	/* Calls the notifier with NETDEV_UNREGISTER for each interface. */
 	unregister_netdevice_notifier(&kw_netdev_nb);
 	destroy_workqueue(kw_gone_wq);
 	ib_unregister_driver(KW_DRIVER);

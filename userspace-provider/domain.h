@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// Protection domains, and what programs put on top of them: a parent domain is another name for a
-// protection domain, with a thread domain that objects made by it belong to.
+// Protection domains, and what programs put on top of them. A parent domain is another name for a
+// protection domain. It has a thread domain, to which the objects made by it belong.
 //
 // A thread domain is the promise that one thread at a time uses them. Nothing is made of that: a
 // lock without contention is cheap, and a second code path is not. Nor are a parent domain's

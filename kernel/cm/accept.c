@@ -335,10 +335,10 @@ static int kw_accept_heard(struct iw_cm_id *id, struct iw_cm_event *event)
 /*
  * Until iw_cm has processed ESTABLISHED it takes the request for unanswered. It
  * lets a second accept, or a reject, pass, and hits a BUG() when the event
- * comes. A process may try that at any time. rdma_ucm lets it make one call at
- * a time for an identifier, so that it cannot as long as the first call has not
- * returned. Kernel consumers accept in iw_cm's own work item, where waiting
- * would never end, and have no reason to answer twice.
+ * comes. A process may try that at any time. rdma_ucm serialises calls per
+ * identifier, so waiting here prevents a second answer. Kernel consumers accept
+ * in iw_cm's own work item, where waiting would never end. They have no reason
+ * to answer twice.
  */
 static void kw_accept_listen_in(struct kw_accepting *acc, struct iw_cm_id *id)
 {

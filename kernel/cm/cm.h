@@ -18,15 +18,17 @@
  * endpoints share one if one user connects them to one port of one host. Others
  * do not wait for them.
  *
- * Locks, outer to inner:
+ * Locks, outer to inner, and what they guard:
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
  *   kw_listener.lock (mutex)	the listener's cm_id and socket
  *   kw_half_open.lock (spinlock)	peers that have not sent a request yet
  *   kw_eps_lock (spinlock)	the list of endpoints
  *   sk_callback_lock		sk_user_data and the socket's callbacks
  *
- * kw_listeners_lock (mutex) guards the list of listeners and nests in none of
- * them. No lock is held while waiting for work to finish.
+ * By itself:
+ *   kw_listeners_lock (mutex)	the list of listeners
+ *
+ * No lock is held while waiting for work to finish.
  *
  * Lifetimes: a live endpoint holds one reference to itself, which kw_ep_end()
  * drops; queued work, a running timer and callers hold more. Each endpoint

@@ -2,10 +2,8 @@
 /*
  * Atomic operations at the responder (RFC 7306 section 5).
  *
- * The value is changed through the kernel's mapping of the consumer's page, by
- * the instruction that the CPUs use among each other. So an operation is atomic
- * to those of all connections and devices of this driver, and to what programs
- * do by atomic instructions: the processor does not care by which mapping.
+ * Uses the CPU's atomic instructions, hence atomic to other connections and to
+ * programs.
  */
 #include <linux/atomic.h>
 
@@ -13,8 +11,8 @@
 #include "stream/sg.h"
 
 /*
- * Each failure means that another CPU has changed the value in between, some
- * ten nanoseconds. So many in a row do not happen by chance.
+ * Each failed try means that another CPU has changed the value within some ten
+ * nanoseconds. So many in a row are no accident, but a program that does it.
  */
 #define KW_ATOMIC_TRIES		4096
 

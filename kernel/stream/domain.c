@@ -16,7 +16,7 @@ static void kw_domain_work(struct work_struct *work)
 	list_splice_init(&d->ending, &ending);
 	spin_unlock(&d->lock);
 	synchronize_srcu_expedited(&d->srcu);
-	/* With the lock: a stream that is let go may be gone. */
+	/* @s may be freed once it is unused and the lock is released. */
 	list_for_each_entry_safe(s, next, &ending, ending) {
 		spin_lock(&d->lock);
 		s->unused = true;
@@ -86,7 +86,7 @@ int kw_domain_init(struct kw_domain *d, bool user)
  */
 void kw_domain_exit(struct kw_domain *d)
 {
-	/* It may not have returned since it let the last of them go. */
+	/* kw_domain_work() may still run after the last stream has gone. */
 	flush_delayed_work(&d->work);
 	srcu_barrier(&d->srcu);
 	cleanup_srcu_struct(&d->srcu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What the streams of one process have in common, or those of the kernel
- * consumers of a device.
+ * A domain: the streams of one process, or of a device's kernel consumers. They
+ * share the SRCU domain of their passes, and the wait at their ends.
  */
 #ifndef KW_STREAM_DOMAIN_H
 #define KW_STREAM_DOMAIN_H

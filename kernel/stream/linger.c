@@ -309,7 +309,7 @@ void kw_lingers_close(struct kw_lingers *of)
 		kw_streams_queue(&l->work, 0);
 	spin_unlock(&of->lock);
 	wait_event(of->idle, !READ_ONCE(of->nr));
-	/* The last one to leave may still hold the lock. */
+	/* The one that set nr to 0 may still hold the lock. */
 	spin_lock(&of->lock);
 	spin_unlock(&of->lock);
 }

@@ -2,14 +2,12 @@
 /*
  * Registered memory as the data path sees it.
  *
- * A region is a list of extents, each contiguous in the kernel's direct map (of
- * a dma-buf: in a mapping of its own), so that a copy runs to the end of an
- * extent and not of a page. The module depends on 64BIT: pinned pages always
- * have an address.
+ * A region is a list of extents, contiguous in the direct map or a dma-buf's
+ * mapping. Copies cross pages, not extents. The module depends on 64BIT: pinned
+ * pages always have an address.
  *
- * A memory window is a part of a region that has an STag of its own: it borrows
- * the region's extents, and is found and used in the same way, but by peers
- * only. The region stays as long as a window is bound to it.
+ * A memory window is a part of a region with its own STag. Peers alone use it.
+ * The region stays as long as a window is bound to it.
  *
  * Lifetime: the region's owner removes it from its table, waits with
  * synchronize_srcu() on the domain that every data-path pass holds, then frees

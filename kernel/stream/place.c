@@ -226,7 +226,7 @@ static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
 	return span;
 }
 
-/* A section that has lasted long enough ends, and another begins. */
+/* Bound the time without preemption: after KW_VEC_MAX bytes a new section. */
 static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
 {
 	if (next->vec && next->vec_len < KW_VEC_MAX)

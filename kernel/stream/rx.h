@@ -17,9 +17,8 @@
 #define KW_RX_RAW_LEN	(KW_MPA_HDR_LEN + KW_DDP_HDR_MAX)
 
 /*
- * FPDUs, and bytes, that one pass handles. More than TCP brings at a time, but
- * for what has waited: for a segment that was lost, or for the stream to start.
- * The fuzzer's budget is smaller.
+ * Budget of a pass: FPDUs, and bytes. TCP brings more at a time only after a
+ * lost segment, or before the stream has started. The fuzzer's is smaller.
  */
 #ifndef KW_RX_BUDGET
 #define KW_RX_BUDGET		1024

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * When TCP acknowledges what has come.
+ * Delayed acknowledgments.
  *
- * TCP acknowledges every second segment at once, or a sender that fills the
- * window would wait (RFC 5681 section 4.2). The sender of a short message with
- * nothing behind it waits for the answer, which carries the acknowledgment. So
- * the acknowledgment waits for the answer, as that of a single segment does. It
- * waits at most one tick: the peer's probe for a lost tail (RFC 8985 section 7)
- * stays the exception when the answer takes its time.
+ * TCP acknowledges every second segment at once, for senders that fill the
+ * window (RFC 5681 section 4.2). The sender of a short message waits for the
+ * reply, which can carry the acknowledgment. So it is delayed, as that of a
+ * single segment is. One tick is the limit: the peer's tail loss probe
+ * (RFC 8985 section 7) should not fire when the reply takes longer.
  */
 #include <net/tcp.h>
 

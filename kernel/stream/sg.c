@@ -23,8 +23,8 @@ struct kw_mem *kw_sg_find(struct kw_stream *s, u32 stag)
 }
 
 /*
- * A window is for peers: for neither sources, 0, nor sinks. One of type 2 is
- * for the peer of one stream. Not inline, as most regions are no windows.
+ * A window is for peers' accesses, not for local sources (0) and sinks. One of
+ * type 2 is for one stream. Not inline: most regions are not windows.
  */
 static noinline bool kw_window_is_for(const struct kw_mem *mem,
 				      const struct kw_stream *s, u32 access)
@@ -198,7 +198,7 @@ u16 kw_check_read(struct kw_stream *s, u32 stag, u64 to, u32 len)
 }
 
 /**
- * kw_check_atomic() - may the peer work an atomic operation there?
+ * kw_check_atomic() - may the peer have an atomic operation executed there?
  * @s: stream
  * @stag: STag that the peer names
  * @to: tagged offset of the first of eight bytes

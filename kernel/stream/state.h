@@ -36,7 +36,7 @@ struct kw_sg_iter {
  * struct kw_irq_entry - an inbound request that is not answered yet
  * @is_atomic: it is an Atomic Request
  * @read: a Read Request
- * @atomic: an Atomic Request, which is worked when its turn to be answered comes
+ * @atomic: an Atomic Request, executed when its turn to be answered comes
  */
 struct kw_irq_entry {
 	bool is_atomic;

@@ -304,7 +304,7 @@ enum kw_kick {
 };
 
 /**
- * struct kw_stream_info - a running stream, for whoever administers it
+ * struct kw_stream_info - a running stream, for "rdma resource"
  * @state: enum kw_stream_state
  * @sk: its socket, good inside mem_srcu; NULL in other states than
  *	%KW_STREAM_OPEN and %KW_STREAM_CLOSING. Then the rest is 0

@@ -107,41 +107,41 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	struct kw_tx *tx = &s->tx;
 	/* TCP changes it with the path's MTU and the peer's MSS. */
 	u32 emss = tcp_sk(sk)->mss_cache;
-	struct kw_tx_buf ch = {
-		.cut.off = tx->stream_off,
-		.cut.markers = s->p.tx_markers,
+	struct kw_tx_buf buf = {
+		.seg.off = tx->stream_off,
+		.seg.markers = s->p.tx_markers,
 	};
 	u32 start, want, len;
 
-	kw_segmenter_bound(&ch.cut, emss, s->p.set.fpdu_max, s->p.large_fpdu);
-	ch.cut.room = kw_tx_room(sk, emss);
-	if (kw_segmenter_is_tight(&ch.cut)) {
+	kw_segmenter_bound(&buf.seg, emss, s->p.set.fpdu_max, s->p.large_fpdu);
+	buf.seg.room = kw_tx_room(sk, emss);
+	if (kw_segmenter_is_tight(&buf.seg)) {
 		/* Too little for an FPDU: let the segment end where it is. */
 		TCP_SKB_CB(tcp_write_queue_tail(sk))->eor = 1;
-		ch.cut.room = emss;
+		buf.seg.room = emss;
 	}
-	want = clamp_t(u32, ch.cut.limit + 64, KW_TX_FRAG_MIN, KW_TX_FRAG_MAX);
+	want = clamp_t(u32, buf.seg.limit + 64, KW_TX_FRAG_MIN, KW_TX_FRAG_MAX);
 	if (!kw_tx_pool_get(&tx->frag, want))
 		return false;
 	start = tx->frag.offset;
-	ch.p = page_address(tx->frag.page) + start;
-	ch.start = ch.p;
-	ch.left = (tx->frag.size - start) & ~3u;
-	while (!ch.full && tx->budget && kw_tx_frame(s, &ch))
+	buf.p = page_address(tx->frag.page) + start;
+	buf.start = buf.p;
+	buf.left = (tx->frag.size - start) & ~3u;
+	while (!buf.full && tx->budget && kw_tx_frame(s, &buf))
 		;
-	*full = ch.full;
-	kw_tx_charge(tx, DIV_ROUND_UP(ch.cut.off - tx->stream_off, KW_TX_BUDGET_BYTES));
-	if (ch.fpdus)
-		kw_pass_count(s, KW_CNT_TX_FPDUS, ch.fpdus);
-	trace_kw_fpdu_sent(s, ch.fpdus, ch.cut.off - tx->stream_off);
+	*full = buf.full;
+	kw_tx_charge(tx, DIV_ROUND_UP(buf.seg.off - tx->stream_off, KW_TX_BUDGET_BYTES));
+	if (buf.fpdus)
+		kw_pass_count(s, KW_CNT_TX_FPDUS, buf.fpdus);
+	trace_kw_fpdu_sent(s, buf.fpdus, buf.seg.off - tx->stream_off);
 
 	tx->out = start;
-	tx->out_len = ch.p - ch.start;
-	tx->out_eor = ch.eor;
-	tx->stream_off = ch.cut.off;
+	tx->out_len = buf.p - buf.start;
+	tx->out_eor = buf.eor;
+	tx->stream_off = buf.seg.off;
 	/* Aligned, so that the next FPDUs are. */
 	tx->frag.offset = ALIGN(start + tx->out_len, 4);
-	len = kw_zc_finish(s, ch.p);
+	len = kw_zc_finish(s, buf.p);
 	if (len) {
 		tx->out_len = len;
 		tx->out_list = true;
@@ -208,7 +208,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 	tx->budget = KW_TX_BUDGET;
 	while (tx->budget) {
 		atomic_andnot(KW_TX_WANTED, &tx->token);
-		/* What was posted before WANTED was set is seen below. */
+		/* Entries posted before WANTED was set are seen below. */
 		smp_mb__after_atomic();
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
@@ -297,8 +297,8 @@ static bool kw_tx_wait(struct kw_stream *s)
 }
 
 /*
- * A process continues itself, so that the time counts as its own: the worker's
- * is charged to no cgroup. But it can be killed, whoever still posts.
+ * A process goes on by itself, so that its cgroup is charged: a worker's CPU
+ * time is charged to none. But it can be killed while others post.
  */
 static void kw_tx_all(struct kw_stream *s)
 {
@@ -348,7 +348,7 @@ void kw_tx_flush(struct kw_stream *s)
 	struct sock *sk = s->sock->sk;
 	int idx, room;
 
-	/* TCP may work off the backlog meanwhile: the last to transmit is this. */
+	/* TCP may process the backlog meanwhile: nothing else may transmit. */
 	atomic_or(KW_TX_OWNED, &s->tx.token);
 	room = READ_ONCE(sk->sk_wmem_queued) + KW_TX_FLUSH_ROOM;
 	if (sk->sk_sndbuf < room)

@@ -6,11 +6,9 @@
 #include "stream/stream.h"
 
 /*
- * What one pass may do while softirqs are off: each message takes one of these,
- * each KW_TX_BUDGET_BYTES of FPDUs that go to TCP together one more, and each
- * time that the pass starts again because WANTED is set. That is 2 MiB of long
- * messages, more than write_space usually makes room for. The fuzzer's budget
- * is smaller.
+ * Budget of a pass, which runs with softirqs off: one per message, per
+ * KW_TX_BUDGET_BYTES sent, per restart. That is 2 MiB of long messages, more
+ * than write_space usually makes room for. The fuzzer's budget is smaller.
  */
 #ifndef KW_TX_BUDGET
 #define KW_TX_BUDGET		256
@@ -22,7 +20,7 @@
  * @start: where the first FPDU begins
  * @p: where the next FPDU begins
  * @left: free bytes
- * @cut: where in the stream @p is
+ * @seg: where in the stream @p is
  * @fpdus: FPDUs built
  * @full: nothing more fits; the caller sends and starts again
  * @eor: the last FPDU has to end its TCP segment
@@ -31,15 +29,15 @@ struct kw_tx_buf {
 	const u8 *start;
 	u8 *p;
 	u32 left;
-	struct kw_segmenter cut;
+	struct kw_segmenter seg;
 	u32 fpdus;
 	bool full;
 	bool eor;
 };
 
-int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
+int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
 		  struct kw_tx_msg *m);
-bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch);
+bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf);
 bool kw_tx_pending(struct kw_stream *s);
 bool kw_tx_more(struct kw_stream *s);
 void kw_tx_flush(struct kw_stream *s);

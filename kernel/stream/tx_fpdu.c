@@ -12,10 +12,10 @@
 #include "stream/vec.h"
 #include "stream/zcopy.h"
 
-/* An FPDU with payload by reference takes less of the transmit buffer than: */
+/* Bytes of the transmit buffer that an FPDU with payload by reference needs. */
 #define KW_FPDU_REF_MAX		64
 
-/* Such payload takes no room in the buffer, which does not bound the FPDU. */
+/* Its payload takes none: for kw_segmenter_payload() the buffer has no end. */
 #define KW_FPDU_REF_ROOM	0x20000
 
 /* How payload becomes part of an FPDU, and when its CRC is computed. */
@@ -54,7 +54,7 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 	return crc;
 }
 
-/* The same from run to run. Returns false, with @it where it was, without a right. */
+/* Copy across runs. Returns false, with @it where it was, without a right. */
 static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
 					struct kw_sg_iter *it, u32 *crc,
 					u8 *dst, u32 len, enum kw_fpdu_how how)
@@ -79,7 +79,7 @@ static noinline bool kw_fpdu_copy_split(struct kw_stream *s,
  * its end, or NULL if a right is missing.
  */
 static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
-				       const struct kw_tx_buf *ch,
+				       const struct kw_tx_buf *buf,
 				       struct kw_tx_msg *m, u8 *start, u32 len,
 				       u32 pad, const enum kw_fpdu_how how)
 {
@@ -90,7 +90,7 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 	u32 crc = KW_CRC_SEED;
 
 	if (how == KW_FPDU_MARKED)
-		p += KW_MARKER_LEN * kw_markers_in(ch->cut.off, fpdu_len);
+		p += KW_MARKER_LEN * kw_markers_in(buf->seg.off, fpdu_len);
 	payload = p + KW_MPA_HDR_LEN + m->hdr_len;
 	tail = how == KW_FPDU_REF ? payload : payload + len;
 	kw_fpdu_head(m, p);
@@ -106,7 +106,7 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 	put_unaligned_le32(0, tail);
 	field = tail + pad;
 	if (how == KW_FPDU_MARKED)
-		field = start + kw_markers_insert(start, ch->cut.off, fpdu_len) -
+		field = start + kw_markers_insert(start, buf->seg.off, fpdu_len) -
 			KW_MPA_CRC_LEN;
 	if (!s->p.crc)
 		put_unaligned_le32(0, field);
@@ -127,42 +127,42 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
  * TCP segment. Returns how many were built.
  */
 static __always_inline u32 kw_fpdu_loop(struct kw_stream *s,
-					struct kw_tx_buf *ch,
+					struct kw_tx_buf *buf,
 					struct kw_tx_msg *m, u32 len, u32 nr,
 					const enum kw_fpdu_how how)
 {
 	const u32 pad = kw_fpdu_pad(m->hdr_len + len);
 	const u32 fpdu_len = KW_MPA_OVERHEAD + m->hdr_len + len + pad;
-	u8 *p = ch->p, *end;
+	u8 *p = buf->p, *end;
 	u32 i;
 
 	for (i = 0; i < nr; i++, p = end) {
-		end = kw_fpdu_one(s, ch, m, p, len, pad, how);
+		end = kw_fpdu_one(s, buf, m, p, len, pad, how);
 		if (!end)
 			break;
 	}
 	if (!i)
 		return 0;
 	m->left -= i * len;
-	ch->fpdus += i;
-	ch->cut.off += (i - 1) * fpdu_len;
-	kw_segmenter_advance(&ch->cut, how == KW_FPDU_MARKED ? (u32)(p - ch->p) :
+	buf->fpdus += i;
+	buf->seg.off += (i - 1) * fpdu_len;
+	kw_segmenter_advance(&buf->seg, how == KW_FPDU_MARKED ? (u32)(p - buf->p) :
 							 fpdu_len);
 	/* What is left stays a multiple of four: see kw_segmenter_payload(). */
-	ch->left = (ch->left - (u32)(p - ch->p)) & ~3u;
-	ch->p = p;
+	buf->left = (buf->left - (u32)(p - buf->p)) & ~3u;
+	buf->p = p;
 	return i;
 }
 
-/* The same, with vector registers, if that pays off: 0 if it does not. */
-static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *ch,
+/* kw_fpdu_loop() by vector registers. Returns 0 if they may not be used. */
+static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *buf,
 		       struct kw_tx_msg *m, u32 len, u32 nr)
 {
 	const u32 most = KW_VEC_MAX / (len + 1) + 1;
 	u32 done = 0, n;
 
 	while (kw_vec_begin(min(nr - done, most) * len)) {
-		n = kw_fpdu_loop(s, ch, m, len, min(nr - done, most), KW_FPDU_VEC);
+		n = kw_fpdu_loop(s, buf, m, len, min(nr - done, most), KW_FPDU_VEC);
 		kw_vec_end(true);
 		if (!n)
 			break;
@@ -171,8 +171,8 @@ static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *ch,
 	return done;
 }
 
-/* The same. How the payload is copied is chosen once for all of them. */
-static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
+/* Build at most @nr FPDUs of @len bytes; chooses once how to copy them. */
+static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *buf,
 			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
 	u32 done;
@@ -181,49 +181,49 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *ch,
 	if (len == m->left)
 		m->head.ddp.tagged.ctrl |= KW_DDP_CTRL_LAST;
 	if (ref)
-		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_REF);
-	/* With a run found here kw_fpdu_one() rarely needs another. */
+		return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_REF);
+	/* The run found here usually serves all of the FPDUs. */
 	if (len && !m->it.run.len && !kw_sg_next(s, &m->it))
 		return 0;
-	if (ch->cut.markers)
-		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_MARKED);
-	done = kw_fpdu_vec(s, ch, m, len, nr);
+	if (buf->seg.markers)
+		return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_MARKED);
+	done = kw_fpdu_vec(s, buf, m, len, nr);
 	if (done)
 		return done;
 	if (s->p.crc)
-		return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY_CRC);
-	return kw_fpdu_loop(s, ch, m, len, nr, KW_FPDU_COPY);
+		return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_COPY_CRC);
+	return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_COPY);
 }
 
 /*
  * Build the next FPDU, if its payload can go by reference. Returns as
  * kw_fpdu_build(), or -EAGAIN if this payload is to be copied.
  */
-static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
+static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *buf,
 			     struct kw_tx_msg *m)
 {
 	int len, ret;
 
-	ch->full = true;
-	ch->eor = true;
+	buf->full = true;
+	buf->eor = true;
 	if (!kw_zc_listed(s)) {
-		if (ch->p != ch->start || !kw_zc_list(s, ch->p))
+		if (buf->p != buf->start || !kw_zc_list(s, buf->p))
 			return 0;
 		/* The list becomes a socket buffer of its own. */
-		ch->cut.room = ch->cut.emss;
+		buf->seg.room = buf->seg.emss;
 	}
-	if (ch->left < KW_FPDU_REF_MAX)
+	if (buf->left < KW_FPDU_REF_MAX)
 		return 0;
-	len = kw_segmenter_payload(&ch->cut, KW_FPDU_REF_ROOM, m->hdr_len, m->left);
+	len = kw_segmenter_payload(&buf->seg, KW_FPDU_REF_ROOM, m->hdr_len, m->left);
 	if (len < 0)
 		return 0;
 	ret = kw_zc_collect(s, &m->it, len);
 	if (ret == -EMSGSIZE)
 		return 0;
-	ch->full = false;
-	ch->eor = false;
+	buf->full = false;
+	buf->eor = false;
 	if (!ret)
-		ret = kw_fpdu_alike(s, ch, m, len, 1, true);
+		ret = kw_fpdu_alike(s, buf, m, len, 1, true);
 	kw_sg_release(&m->it);
 	return ret;
 }
@@ -231,35 +231,35 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *ch,
 /**
  * kw_fpdu_build() - build the next FPDU of a message, or several that are alike
  * @s: stream
- * @ch: where to
+ * @buf: where to
  * @m: message
  *
  * Context: inside s->mem_srcu, socket lock held, transmit token owned.
  * Return: a positive number if it was built; 0 if there is no room, and
- * @ch->full is set; -EACCES if a right is missing.
+ * @buf->full is set; -EACCES if a right is missing.
  */
-int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *ch,
+int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
 		  struct kw_tx_msg *m)
 {
 	u32 nr = 1;
 	int len, ret;
 
 	if (s->tx.zc_msg) {
-		ret = kw_fpdu_build_ref(s, ch, m);
+		ret = kw_fpdu_build_ref(s, buf, m);
 		if (ret != -EAGAIN)
 			return ret;
 	}
-	len = kw_segmenter_payload(&ch->cut, ch->left, m->hdr_len, m->left);
+	len = kw_segmenter_payload(&buf->seg, buf->left, m->hdr_len, m->left);
 	if (len < 0) {
-		ch->full = true;
-		ch->eor = len == KW_SEGMENTER_SEGMENT;
+		buf->full = true;
+		buf->eor = len == KW_SEGMENTER_SEGMENT;
 		return 0;
 	}
 	if ((u32)len < m->left && !s->tx.zc_msg &&
-	    ch->cut.full == ch->cut.emss && ch->cut.room == ch->cut.emss &&
-	    kw_fpdu_len(m->hdr_len + len) == ch->cut.full)
-		nr = min((m->left - 1) / len, ch->left / ch->cut.full);
-	nr = kw_fpdu_alike(s, ch, m, len, nr, false);
+	    buf->seg.full == buf->seg.emss && buf->seg.room == buf->seg.emss &&
+	    kw_fpdu_len(m->hdr_len + len) == buf->seg.full)
+		nr = min((m->left - 1) / len, buf->left / buf->seg.full);
+	nr = kw_fpdu_alike(s, buf, m, len, nr, false);
 	kw_sg_release(&m->it);
 	return nr ? nr : -EACCES;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The choice of the next message, and what is particular to each kind: its
- * header template, its bytes (RFC 5040 section 4), and what follows when it is
- * framed. tx_fpdu.c does segmentation and framing.
+ * Chooses the next message and fills its template (RFC 5040 section 4).
+ * tx_fpdu.c frames it.
  */
 #include <rdma/ib_verbs.h>
 
@@ -107,8 +106,8 @@ static void kw_irq_header(const struct kw_stream *s, u8 op, u8 *hdr)
 }
 
 /*
- * The operation is worked here, once: its response is the next message, and no
- * other is chosen before it is framed.
+ * The operation is executed here, once: its response is the next message, and
+ * no other is chosen before it is framed.
  */
 static void kw_msg_atomic_resp(struct kw_stream *s,
 			       const struct kw_atomic_req *req)
@@ -517,15 +516,15 @@ bool kw_tx_more(struct kw_stream *s)
 /**
  * kw_tx_frame() - build the next FPDU, or FPDUs
  * @s: stream with some of its budget left
- * @ch: where to
+ * @buf: where to
  *
  * A WQE that sends nothing is done.
  *
  * Context: as kw_tx_more().
  * Return: true if there may be more to build. If false, there is nothing, or
- * @ch->full says that another transmit buffer is needed.
+ * @buf->full says that another transmit buffer is needed.
  */
-bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
+bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf)
 {
 	int ret;
 
@@ -535,7 +534,7 @@ bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *ch)
 		kw_msg_local(s);
 		return true;
 	}
-	ret = kw_fpdu_build(s, ch, &s->tx.m);
+	ret = kw_fpdu_build(s, buf, &s->tx.m);
 	if (!ret)
 		return false;
 	/* If its source may not be read, a Terminate replaces the response. */

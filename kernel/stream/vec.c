@@ -28,7 +28,7 @@ void kw_vec_init(void)
 }
 
 /**
- * kw_memcpy_auto() - kw_memcpy(), in sections of its own if that pays off
+ * kw_memcpy_auto() - kw_memcpy(), by vector registers if that is faster
  * @dst: where to
  * @src: bytes
  * @len: how many
@@ -53,7 +53,7 @@ void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
 }
 
 /**
- * kw_crc32c_auto() - kw_crc32c(), as kw_memcpy_auto()
+ * kw_crc32c_auto() - kw_crc32c(), by vector registers if that is faster
  * @crc: so far
  * @p: bytes
  * @len: how many

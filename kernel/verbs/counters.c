@@ -76,10 +76,9 @@ int kw_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 }
 
 /*
- * Those that streams count; the others are the device's alone. While a queue
- * pair is bound to a struct rdma_counter its stream counts to a set of that
- * counter's, and not to the device's counters: the RDMA core adds up both, and
- * the sets of counters that are gone, when it shows a port's.
+ * Those that streams count; the others are the device's alone. A bound queue
+ * pair counts to its counter's set, not the device's. The core adds both for
+ * the port.
  */
 static bool kw_is_stream_counter(enum kw_counter c)
 {
@@ -199,10 +198,10 @@ int kw_counter_dealloc(struct rdma_counter *counter)
 }
 
 /*
- * Passes that are under way may still count to the set that was used before. It
- * is kept until the queue pair goes or, if it is bound once more, until they
- * are over. Nobody waits for them: a process can keep a pass going, and here
- * counter->lock is held, which readers of the port's counters take.
+ * Passes under way may still count to the set that was used before. It is kept
+ * until the queue pair goes, or until they are over if it is bound once more.
+ * There is no wait for them here: a process can keep a pass going, and readers
+ * of the port's counters take counter->lock, which is held.
  */
 static int kw_counter_use(struct kw_qp *qp, struct rdma_counter *counter)
 {

@@ -17,7 +17,7 @@
 #include "verbs/ops.h"
 #include "verbs/qp.h"
 
-/* A process that keeps changing the word may get an event too many. */
+/* Tries of a compare-and-swap with user space. After them: a spurious event. */
 #define KW_ARM_TRIES	16
 
 /* When to check whether an event was read: the first delay, and the longest. */

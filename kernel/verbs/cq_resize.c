@@ -134,9 +134,9 @@ static int kw_cq_move(struct kw_cq *cq, const struct kw_ring *to)
  *
  * Context: process.
  * Return: 0; -EINVAL for a number out of range or less than what waits to be
- * polled, or a short response; -EOPNOTSUPP for a kernel consumer, -ENOMEM,
- * -EFAULT, or -EBUSY if completions come faster than they can be copied. The
- * queue is unchanged then.
+ * polled, or a short response. -EOPNOTSUPP for a kernel consumer, -EBUSY if
+ * completions come faster than they can be copied; -ENOMEM, -EFAULT. After an
+ * error the queue is unchanged.
  */
 int kw_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 {

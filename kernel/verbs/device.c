@@ -157,8 +157,8 @@ static void kw_disassociate_ucontext(struct ib_ucontext *uctx)
 }
 
 /*
- * Another process was given the device's file. There is nothing to say, but
- * without this function the RDMA core refuses it.
+ * For a process that imports a context. There is nothing to return, but the
+ * RDMA core requires this function.
  */
 static int kw_query_ucontext(struct ib_ucontext *uctx,
 			     struct uverbs_attr_bundle *attrs)

@@ -383,9 +383,9 @@ static int kw_mr_replace(struct kw_device *dev, struct kw_mr *old,
  * values or the new. What fails changes nothing.
  *
  * Context: process; with IB_MR_REREG_TRANS the memory is current's.
- * Return: the object, and the RDMA core destroys @ibmr; or as kw_reg_user_mr(),
- * or -EPERM if a process wants to write to memory that another has registered
- * to be read; or -EBUSY if a memory window is bound to the region.
+ * Return: the object, and the RDMA core destroys @ibmr; or as kw_reg_user_mr().
+ * -EPERM if a process wants to write to memory that another has registered to
+ * be read, -EBUSY if a memory window is bound to the region.
  */
 struct ib_mr *kw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 			       u64 len, u64 iova, int access, struct ib_pd *ibpd,

@@ -2,11 +2,9 @@
 /*
  * Memory of dma-bufs, for regions.
  *
- * Data is copied by the CPU, in any context. So the whole buffer is mapped into
- * the kernel's address space as long as the region exists, which its exporter
- * has to be able to do, and which keeps its pages in place. What is sent from
- * there is always copied: when the region goes the exporter frees the pages, and
- * may not look whether TCP still has references to them.
+ * The CPU copies data, in any context. So the exporter must support vmap. The
+ * mapping pins the pages. What is sent from there is always copied: when the
+ * region goes the exporter may free pages that TCP still refers to.
  */
 #include <linux/dma-buf.h>
 #include <linux/iosys-map.h>
@@ -47,7 +45,7 @@ static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
  *
  * Context: process.
  * Return: 0; -EBADF or -EINVAL for what is no dma-buf, -EINVAL for a range that
- * is not in it, -EACCES for write access to a buffer that may be read only,
+ * is not in it. -EACCES for write access to a buffer that may be read only,
  * -EOPNOTSUPP if a CPU cannot access it; -ENOMEM (RLIMIT_MEMLOCK, too). If it
  * fails, @mr has to be freed.
  */

@@ -7,7 +7,7 @@
  * then on, while the queue pair receives into the buffers. So an entry has no
  * state here after it was taken.
  *
- * An error of one queue pair is none of the queue's: it has no state of error,
+ * An error of a queue pair does not affect the queue, which has no error state
  * and is not flushed.
  */
 #include <linux/log2.h>
@@ -269,7 +269,7 @@ static int kw_srq_move_batch(struct kw_srq *srq, struct kw_ring *ring, u32 *at)
 	return 1;
 }
 
-/* Indices go on as they are; what user space posts meanwhile is its problem. */
+/* Indices continue. The provider posts nothing meanwhile: it holds its lock. */
 static int kw_srq_move(struct kw_srq *srq, struct kw_ring *ring)
 {
 	u32 at = READ_ONCE(srq->next);
@@ -365,8 +365,8 @@ static int kw_srq_modify(struct kw_srq *srq, const struct ib_srq_attr *attr,
  *
  * Context: process.
  * Return: 0; -EINVAL for a number out of range, or if more is posted than there
- * would be room for; -ENOMEM; -EFAULT; -EINTR if the process is killed; -EBUSY
- * if others post all the time.
+ * would be room for. -EINTR if the process is killed, -EBUSY if others post all
+ * the time; -ENOMEM; -EFAULT.
  */
 int kw_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 		  enum ib_srq_attr_mask mask, struct ib_udata *udata)

@@ -13,11 +13,12 @@
  * - struct kw_cq and struct kw_srq outlive their queue pairs (the RDMA core
  *   counts them).
  *
- * Locks, outer to inner: socket lock (the stream) > kw_qp.lock > kw_cq.lock.
- * kw_srq.lock is inside the socket lock, and nothing inside it. kw_pd.window_lock
- * is taken with at most the socket lock, and has only that of kw_device.mems
- * within it; both with softirqs off. All others but the socket lock are taken
- * with interrupts off, because kernel consumers post and poll from any context.
+ * Locks, outer to inner:
+ *   socket lock (the stream) > kw_qp.lock > kw_cq.lock
+ *   socket lock > kw_srq.lock
+ * window_lock nests in the socket lock; the xarray lock nests in it. Both are
+ * taken with softirqs off. The others but the socket lock are taken with
+ * interrupts off, because kernel consumers post and poll from any context.
  */
 #ifndef KW_VERBS_H
 #define KW_VERBS_H

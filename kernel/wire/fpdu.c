@@ -74,12 +74,12 @@ bool kw_markers_ok(const u8 *p, u32 off, u32 span)
  * for as many markers as the worst offset gives. Here the offset is known ("MAY
  * dynamically adjust the MULPDU").
  */
-static u32 fpdu_fit(const struct kw_segmenter *cut, u32 room)
+static u32 fpdu_fit(const struct kw_segmenter *seg, u32 room)
 {
-	u32 dist = kw_marker_dist(cut->off);
+	u32 dist = kw_marker_dist(seg->off);
 
 	room &= ~3u;
-	if (!cut->markers || room <= dist)
+	if (!seg->markers || room <= dist)
 		return room;
 	return room - KW_MARKER_LEN *
 		      (1 + (room - dist - 1) / KW_MARKER_INTERVAL);
@@ -87,32 +87,32 @@ static u32 fpdu_fit(const struct kw_segmenter *cut, u32 room)
 
 /**
  * kw_segmenter_is_tight_rest() - kw_segmenter_is_tight() in a begun segment
- * @cut: see there
+ * @seg: see there
  *
  * Context: any.
  * Return: see there.
  */
-bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut)
+bool kw_segmenter_is_tight_rest(const struct kw_segmenter *seg)
 {
-	return fpdu_fit(cut, cut->room) < FPDU_MIN;
+	return fpdu_fit(seg, seg->room) < FPDU_MIN;
 }
 
 /*
  * How many of @most bytes an FPDU takes: to the end of the TCP segment that it
  * begins in or, if @most allows it, of a later one.
  */
-static u32 cut_reach(const struct kw_segmenter *cut, u32 most)
+static u32 seg_reach(const struct kw_segmenter *seg, u32 most)
 {
-	if (most < cut->room)
+	if (most < seg->room)
 		return most;
-	if (most - cut->room < cut->emss)
-		return cut->room;
-	return most - (most - cut->room) % cut->emss;
+	if (most - seg->room < seg->emss)
+		return seg->room;
+	return most - (most - seg->room) % seg->emss;
 }
 
 /**
  * kw_segmenter_bound() - how long an FPDU may be
- * @cut: where it stands; its offset and its markers are known
+ * @seg: where it stands; its offset and its markers are known
  * @emss: bytes of a full TCP segment
  * @fpdu_max: an administrator's limit to the bytes of an FPDU, or 0
  * @large: the peer has announced that it takes FPDUs larger than a segment
@@ -122,23 +122,23 @@ static u32 cut_reach(const struct kw_segmenter *cut, u32 most)
  *
  * Context: any.
  */
-void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool large)
+void kw_segmenter_bound(struct kw_segmenter *seg, u32 emss, u32 fpdu_max, bool large)
 {
 	u32 limit = fpdu_max;
 
 	if (!fpdu_max || (fpdu_max > emss && !large))
 		limit = emss;
-	cut->emss = emss;
-	cut->limit = limit > FPDU_MIN_SPAN ? limit : FPDU_MIN_SPAN;
-	cut->full = 0;
-	if (!cut->markers && limit == emss && emss >= FPDU_MIN_SPAN &&
+	seg->emss = emss;
+	seg->limit = limit > FPDU_MIN_SPAN ? limit : FPDU_MIN_SPAN;
+	seg->full = 0;
+	if (!seg->markers && limit == emss && emss >= FPDU_MIN_SPAN &&
 	    emss <= FPDU_MAX)
-		cut->full = emss & ~3u;
+		seg->full = emss & ~3u;
 }
 
 /**
  * kw_segmenter_payload_any() - kw_segmenter_payload() in all cases
- * @cut: see there
+ * @seg: see there
  * @left: see there
  * @hdr_len: see there
  * @want: see there
@@ -146,29 +146,29 @@ void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool l
  * Context: any.
  * Return: see there.
  */
-int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_len,
+int kw_segmenter_payload_any(const struct kw_segmenter *seg, u32 left, u32 hdr_len,
 			     u32 want)
 {
-	u32 fit = fpdu_fit(cut, cut_reach(cut, cut->limit));
+	u32 fit = fpdu_fit(seg, seg_reach(seg, seg->limit));
 	u32 whole = FPDU_MAX + 4;	/* more than fits, and sums hold it */
 	u32 len;
 
 	if (want <= KW_MULPDU_MAX - hdr_len)
 		whole = kw_fpdu_len(hdr_len + want);
 	if (fit < FPDU_MIN && whole > fit) {
-		if (cut->room != cut->emss)
+		if (seg->room != seg->emss)
 			return KW_SEGMENTER_SEGMENT;
 		fit = FPDU_MIN;
 	}
 	if (fit > FPDU_MAX)
 		fit = FPDU_MAX;
 	len = whole < fit ? whole : fit;
-	if (kw_fpdu_span(cut->off, len, cut->markers) > left) {
+	if (kw_fpdu_span(seg->off, len, seg->markers) > left) {
 		if (left < KW_SEGMENTER_BUF_MIN)
 			return KW_SEGMENTER_END_BUF;
-		fit = fpdu_fit(cut, cut_reach(cut, left));
+		fit = fpdu_fit(seg, seg_reach(seg, left));
 		if (fit < FPDU_MIN)
-			fit = fpdu_fit(cut, left);
+			fit = fpdu_fit(seg, left);
 		len = whole < fit ? whole : fit;
 	}
 	if (len == whole)

@@ -183,26 +183,26 @@ struct kw_segmenter {
 /* The rest of a transmit buffer below which no shorter FPDU fills it. */
 #define KW_SEGMENTER_BUF_MIN	4032
 
-void kw_segmenter_bound(struct kw_segmenter *cut, u32 emss, u32 fpdu_max, bool large);
-bool kw_segmenter_is_tight_rest(const struct kw_segmenter *cut);
-int kw_segmenter_payload_any(const struct kw_segmenter *cut, u32 left, u32 hdr_len,
+void kw_segmenter_bound(struct kw_segmenter *seg, u32 emss, u32 fpdu_max, bool large);
+bool kw_segmenter_is_tight_rest(const struct kw_segmenter *seg);
+int kw_segmenter_payload_any(const struct kw_segmenter *seg, u32 left, u32 hdr_len,
 			     u32 want);
 
 /**
  * kw_segmenter_is_tight() - whether the rest of a segment is too small to use
- * @cut: where the next FPDU stands
+ * @seg: where the next FPDU stands
  *
  * Return: true if it has no room for the smallest MULPDU and is not a whole
  * segment.
  */
-static inline bool kw_segmenter_is_tight(const struct kw_segmenter *cut)
+static inline bool kw_segmenter_is_tight(const struct kw_segmenter *seg)
 {
-	return cut->room != cut->emss && kw_segmenter_is_tight_rest(cut);
+	return seg->room != seg->emss && kw_segmenter_is_tight_rest(seg);
 }
 
 /**
  * kw_segmenter_payload() - how much of a message the next FPDU carries
- * @cut: where it stands
+ * @seg: where it stands
  * @left: bytes that the transmit buffer has for it, a multiple of four
  * @hdr_len: bytes of its DDP header; all bytes of a ULPDU that is not divided
  * @want: bytes of payload that are to be sent
@@ -213,40 +213,40 @@ static inline bool kw_segmenter_is_tight(const struct kw_segmenter *cut)
  * 4.5).
  *
  * Return: bytes of payload, @want or a multiple of four; KW_SEGMENTER_SEGMENT,
- * unless @cut begins a segment; KW_SEGMENTER_END_BUF, unless @left is at least
- * KW_SEGMENTER_BUF_MIN or @cut->limit.
+ * unless @seg begins a segment; KW_SEGMENTER_END_BUF, unless @left is at least
+ * KW_SEGMENTER_BUF_MIN or @seg->limit.
  */
-static inline int kw_segmenter_payload(const struct kw_segmenter *cut, u32 left,
+static inline int kw_segmenter_payload(const struct kw_segmenter *seg, u32 left,
 				       u32 hdr_len, u32 want)
 {
 	u32 len;
 
 	/* The middle of a long message, and a short message that fits. */
-	if (want >= cut->full) {
-		if (cut->full && cut->room == cut->emss && cut->full <= left)
-			return (int)(cut->full - KW_MPA_OVERHEAD - hdr_len);
+	if (want >= seg->full) {
+		if (seg->full && seg->room == seg->emss && seg->full <= left)
+			return (int)(seg->full - KW_MPA_OVERHEAD - hdr_len);
 	} else {
 		len = kw_fpdu_len(hdr_len + want);
-		if (len <= cut->room && len <= left && len <= cut->full)
+		if (len <= seg->room && len <= left && len <= seg->full)
 			return (int)want;
 	}
-	return kw_segmenter_payload_any(cut, left, hdr_len, want);
+	return kw_segmenter_payload_any(seg, left, hdr_len, want);
 }
 
 /**
  * kw_segmenter_advance() - move behind an FPDU
- * @cut: where it stands
+ * @seg: where it stands
  * @span: bytes of the stream that it takes
  */
-static inline void kw_segmenter_advance(struct kw_segmenter *cut, u32 span)
+static inline void kw_segmenter_advance(struct kw_segmenter *seg, u32 span)
 {
-	cut->off += span;
-	if (span < cut->room)
-		cut->room -= span;
-	else if (span == cut->room)
-		cut->room = cut->emss;
+	seg->off += span;
+	if (span < seg->room)
+		seg->room -= span;
+	else if (span == seg->room)
+		seg->room = seg->emss;
 	else
-		cut->room = cut->emss - (span - cut->room) % cut->emss;
+		seg->room = seg->emss - (span - seg->room) % seg->emss;
 }
 
 #ifdef __cplusplus

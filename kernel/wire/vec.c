@@ -28,9 +28,9 @@
 #define KW_VEC_STEPS	32
 
 /*
- * To append n zeros to what a sum is of: multiply it by x^(8 * n - 33) modulo
- * the polynomial, bits reversed, and take crc32 of the product, begun with 0.
- * [i] is the factor for KW_VEC_STEP * (i + 1) zeros.
+ * Factors that append n zeros to what a CRC covers: x^(8 * n - 33) modulo the
+ * polynomial, bits reversed. The CRC is multiplied by it. crc32 of the product,
+ * with 0 as its start, is the result. [i] is for KW_VEC_STEP * (i + 1) zeros.
  */
 static const u32 kw_vec_zeros[2 * KW_VEC_STEPS] = {
 	0x493c7d27, 0xba4fc28e, 0xddc0152b, 0x9e4addf8,

@@ -10,7 +10,7 @@
 # shellcheck source=../vm/lib/nvme.sh
 . "$(dirname "$0")/../vm/lib/nvme.sh"
 
-PATIENCE=${BENCH_PATIENCE:-120}
+TIME_LIMIT=${BENCH_TIME_LIMIT:-120}
 export DISK=/dev/nullb0
 port=18515
 net='' module='' broken='' profile=''
@@ -204,9 +204,9 @@ transfer() {
 	[ "$server_ns" = - ] || in_server=(ip netns exec "$server_ns")
 	[ "$client_ns" = - ] || in_client=(ip netns exec "$client_ns")
 	at=$(clock)
-	"${in_server[@]}" timeout -k 5 "$PATIENCE" "${server[@]}" >"$OUT/run/$index.server" 2>&1 </dev/null &
+	"${in_server[@]}" timeout -k 5 "$TIME_LIMIT" "${server[@]}" >"$OUT/run/$index.server" 2>&1 </dev/null &
 	target=$!
-	"${in_client[@]}" timeout -k 5 "$PATIENCE" "${client[@]}" >"$OUT/run/$index.out" 2>&1 </dev/null || {
+	"${in_client[@]}" timeout -k 5 "$TIME_LIMIT" "${client[@]}" >"$OUT/run/$index.out" 2>&1 </dev/null || {
 		rc=$?
 		kill "$target"
 	}
@@ -231,7 +231,7 @@ alone() {
 	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
 	start_profile "$index"
 	at=$(clock)
-	timeout -k 5 "$PATIENCE" "$@" >"$OUT/run/$index.out" 2>&1 </dev/null || rc=$?
+	timeout -k 5 "$TIME_LIMIT" "$@" >"$OUT/run/$index.out" 2>&1 </dev/null || rc=$?
 	end_profile "$index"
 	finished "$index" $rc "$at"
 }

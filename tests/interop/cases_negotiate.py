@@ -299,14 +299,14 @@ def _(env):
 def _(env):
     with env.setting("first_fpdu_timeout_ms", 50):
         link = env.open_responder(enh=offer("write"))
-    env.subject.fill("source", 0, b"patience")
+    env.subject.fill("source", 0, b"a letter")
     env.subject.must("send", link.name, 1, "source:0:8")
     try:
         raise CheckFailed(f"before the peer was ready came {link.peer.recv(1.5)}")
     except Silent:
         pass
     link.peer.send(wire.tagged(wire.WRITE, 1, 0))
-    expect_send(link.peer, b"patience", wire.SEND, 1)
+    expect_send(link.peer, b"a letter", wire.SEND, 1)
     completed(env, link, "send", (1, 0))
     env.graceful(link)
     env.subject.erase("source")

@@ -306,10 +306,10 @@ def _(env):
 @case("ready to receive: the responder waits for it, then sends")
 def _(env):
     link = env.open_responder(enh=Enhanced(p2p=True, write=True))
-    env.subject.fill("source", 0, b"patience")
+    env.subject.fill("source", 0, b"a letter")
     env.subject.must("send", link.name, 1, "source:0:8")
     link.peer.send(wire.tagged(wire.WRITE, 0, 0))
-    expect_send(link.peer, b"patience", wire.SEND, 1)
+    expect_send(link.peer, b"a letter", wire.SEND, 1)
     completed(env, link, "send", (1, 0))
     env.graceful(link)
     env.subject.erase("source")

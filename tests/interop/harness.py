@@ -392,7 +392,7 @@ class Env:
             self._tidy()
 
     def until(self, what, condition):
-        end = time.monotonic() + peers.PATIENCE
+        end = time.monotonic() + peers.TIME_LIMIT
         while not condition():
             if time.monotonic() > end:
                 raise CheckFailed(f"never came: {what}")
@@ -405,7 +405,7 @@ class Env:
     def _counters_moved(self, before):
         """Just what the case said, within the time that teardown may take."""
         want = {k: n for k, n in self.moved.items() if n}
-        end = time.monotonic() + peers.PATIENCE
+        end = time.monotonic() + peers.TIME_LIMIT
         while True:
             now = self.device.counters()
             got = {k: now[k] - before[k] for k in now if now[k] != before[k]}

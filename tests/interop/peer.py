@@ -10,7 +10,7 @@ import time
 
 import wire
 
-PATIENCE = 40.0
+TIME_LIMIT = 40.0
 TCP_ESTABLISHED = 1
 # Every connection has a port here that no other had: of two with the same ports Wireshark mixes up
 # what it knows. They are below those that the kernel gives away.
@@ -81,7 +81,7 @@ class Peer:
         self.sock.send(buf, socket.MSG_MORE)
         self.fin()
 
-    def recv_some(self, timeout=PATIENCE):
+    def recv_some(self, timeout=TIME_LIMIT):
         """What has come; raises Closed, Reset or Silent when there is nothing."""
         self.sock.settimeout(timeout)
         try:
@@ -94,7 +94,7 @@ class Peer:
             raise Closed
         return buf
 
-    def recv_exactly(self, count, timeout=PATIENCE):
+    def recv_exactly(self, count, timeout=TIME_LIMIT):
         end = time.monotonic() + timeout
         buf = b""
         while len(buf) < count:
@@ -132,7 +132,7 @@ class Peer:
 
     # --- start-up ---
 
-    def recv_start_frame(self, timeout=PATIENCE):
+    def recv_start_frame(self, timeout=TIME_LIMIT):
         head = self.recv_exactly(wire.FRAME_LEN, timeout)
         pd_len = int.from_bytes(head[18:20], "big")
         return wire.StartFrame(head[:16], head[16], head[17], self.recv_exactly(pd_len, timeout))
@@ -151,7 +151,7 @@ class Peer:
     def send(self, *ulpdus, cut=None):
         self.send_bytes(self.frame(*ulpdus), cut)
 
-    def recv(self, timeout=PATIENCE):
+    def recv(self, timeout=TIME_LIMIT):
         """The next DDP segment; every byte of its framing has been checked."""
         end = time.monotonic() + timeout
         while (ulpdu := self.rx.next()) in (None, self.repeated):
@@ -180,7 +180,7 @@ def connect(address, port, window=None, **kwargs):
     sock = socket.socket()
     if window:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-    sock.settimeout(PATIENCE)
+    sock.settimeout(TIME_LIMIT)
     sock.bind(("", next(ports)))
     sock.connect((address, port))
     return Peer(sock, **kwargs)
@@ -191,7 +191,7 @@ class Listener:
         self.sock = socket.create_server((address, next(ports)))
         if window:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIME_LIMIT)
         self.port = self.sock.getsockname()[1]
 
     def accept(self, **kwargs):

@@ -8,10 +8,9 @@
 
 namespace kiwarp {
 
-// A lock for sections of some tens of instructions. Yields the CPU after a while, because the
-// holder may have lost its own: on a machine with few CPUs further spinning would delay it. Sleeps
-// after a longer while: the holder may be resizing a ring, or be the application between
-// ibv_start_poll() and ibv_end_poll(), and yielding is no help to one of a lower priority.
+// A lock for sections of some tens of instructions. Spins, then yields the CPU: the holder may be
+// preempted. Then sleeps: the holder may be resizing a ring, or be an application between
+// ibv_start_poll() and ibv_end_poll(). Yielding does not help a holder of a lower priority.
 class SpinLock {
  public:
   void lock() {

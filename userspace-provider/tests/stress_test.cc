@@ -106,7 +106,7 @@ TEST(Stress, EveryRequestCompletesOnceInOrder) {
 // to be polled before it posts the next, so that a later event never hides a lost one.
 TEST(Stress, NoEventIsLost) {
   constexpr uint64_t kCount = 100000;
-  constexpr auto kPatience = std::chrono::seconds(20);
+  constexpr auto kTimeLimit = std::chrono::seconds(20);
   FakeCq kernel_cq(4);
   FakeWorkRing kernel_send(1, kStride);
   WorkRing send;
@@ -129,7 +129,7 @@ TEST(Stress, NoEventIsLost) {
     uint32_t count = completions.poll(4, [](uint32_t, const kiwarp_cqe&) {});
     polled += count;
     if (count > 0) continue;
-    auto deadline = std::chrono::steady_clock::now() + kPatience;
+    auto deadline = std::chrono::steady_clock::now() + kTimeLimit;
     spinWhile([&] {
       lost = std::chrono::steady_clock::now() > deadline;
       return kernel_cq.events() == seen && !lost;

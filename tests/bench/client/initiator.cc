@@ -10,7 +10,7 @@ namespace kiwarp::bench {
 using vm::Clock;
 using vm::fail;
 
-constexpr vm::seconds kPatience(600);
+constexpr vm::seconds kTimeLimit(600);
 // The target's replies that may be on their way, and the receives for them.
 constexpr uint64_t kReplies = 8;
 
@@ -41,7 +41,7 @@ Initiator::Initiator(const Plan& plan, vm::Address address, vm::Control& control
     : plan_(plan), wrs_(plan.list) {
   connect(address);
   // Where each connection's Writes go and its Reads come from.
-  const vm::ControlMessage region = control.receive(vm::Deadline(kPatience));
+  const vm::ControlMessage region = control.receive(vm::Deadline(kTimeLimit));
   if (region.type != kRegion) fail("the target did not tell its region");
   for (uint64_t i = 0; i < plan_.connections; ++i) {
     end_->lane(i).remote_address = region.value[0] + i * plan_.size;
@@ -50,7 +50,7 @@ Initiator::Initiator(const Plan& plan, vm::Address address, vm::Control& control
 }
 
 void Initiator::connect(vm::Address address) {
-  const vm::Deadline deadline(kPatience);
+  const vm::Deadline deadline(kTimeLimit);
   const Clock::time_point start = Clock::now();
   for (uint64_t i = 0; i < plan_.allConnections(); ++i) {
     vm::CmId id = events_.createId();

@@ -54,7 +54,7 @@ constexpr char kUsage[] =
     "  --meter TTY       a User-Mode Linux's line to its host, which tells CPU time; with "
     "counters\n";
 
-constexpr vm::seconds kPatience(600);
+constexpr vm::seconds kTimeLimit(600);
 
 struct Settings {
   std::string listen, connect, op = "send", meter;
@@ -74,13 +74,13 @@ vm::ControlMessage talk(uint32_t type, uint64_t value = 0) {
 }
 
 uint64_t expect(vm::Control& control, uint32_t type) {
-  const vm::ControlMessage message = control.receive(vm::Deadline(kPatience));
+  const vm::ControlMessage message = control.receive(vm::Deadline(kTimeLimit));
   if (message.type != type) fail("the peer says something else");
   return message.value[0];
 }
 
 int runTarget(const Settings& settings) {
-  const vm::Deadline deadline(kPatience);
+  const vm::Deadline deadline(kTimeLimit);
   vm::Control control =
       vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port), deadline);
   const Plan plan = Plan::unpack(control.receive(deadline));
@@ -200,7 +200,7 @@ int runInitiator(const Settings& settings, Plan plan) {
   plan.op = parseOp(settings.op);
   plan.check();
   vm::Control control = vm::Control::connectTo(
-      settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kPatience));
+      settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kTimeLimit));
   control.send(plan.pack());
   const auto peer = static_cast<pid_t>(expect(control, kReady));
   const vm::Address address = rdmaAddress(settings.connect, settings);

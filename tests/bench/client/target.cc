@@ -7,7 +7,7 @@ namespace kiwarp::bench {
 
 using vm::fail;
 
-constexpr vm::seconds kPatience(600);
+constexpr vm::seconds kTimeLimit(600);
 
 Target::Target(const Plan& plan, vm::Address address)
     : plan_(plan),
@@ -15,7 +15,7 @@ Target::Target(const Plan& plan, vm::Address address)
       end_(listener_->verbs, plan, plan.receives) {}
 
 void Target::accept(vm::Control& control) {
-  const vm::Deadline deadline(kPatience);
+  const vm::Deadline deadline(kTimeLimit);
   uint64_t begun = 0, established = 0;
   while (established < plan_.allConnections()) {
     const std::optional<vm::CmEvent> event = events_.next(deadline);

@@ -4,7 +4,7 @@
 # What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
 # anything, on a wire to which anything is done; then, what has to be true when all of them are gone.
 # MINUTES, SEED: from scripts/chaos. IW_CM_KO, RDMA_UCM_KO: patched, for a kernel without patches/linux.
-PATIENCE=${PATIENCE:-120}
+TIME_LIMIT=${TIME_LIMIT:-120}
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/load.sh

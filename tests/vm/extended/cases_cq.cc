@@ -16,7 +16,7 @@ namespace {
 
 // Long enough to see an event that should not come.
 constexpr int kQuietMs = 30;
-constexpr int kPatienceMs = 20000;
+constexpr int kTimeLimitMs = 20000;
 
 void deep(LinkOptions* options, int cqe) {
   options->cqe = cqe;
@@ -101,7 +101,7 @@ struct EventLink {
     return true;
   }
   void expectEvent(const char* what) const {
-    if (!eventWithin(kPatienceMs)) fail("%s: no event", what);
+    if (!eventWithin(kTimeLimitMs)) fail("%s: no event", what);
   }
   void expectQuiet(const char* what) const {
     if (eventWithin(kQuietMs)) fail("%s: an event", what);

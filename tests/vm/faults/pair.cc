@@ -31,7 +31,7 @@ int errorOf(const CmEvent& event) {
 ConnectionPair::ConnectionPair(const std::string& address, uint16_t port)
     : address_(address, port), memory_(kMemory) {
   anchor_ = client_.createId();
-  resolve(client_, anchor_, address_, Deadline(kPatience));
+  resolve(client_, anchor_, address_, Deadline(kTimeLimit));
   pd_ = allocPd(anchor_->verbs);
   cq_ = createCq(anchor_->verbs, 256);
   mr_ = regMr(pd_.get(), memory_.data(), kMemory,
@@ -85,7 +85,7 @@ int ConnectionPair::resolveRoute() {
 }
 
 void ConnectionPair::awaitActive(rdma_cm_event_type type) {
-  client_.expect(type, Deadline(kPatience));
+  client_.expect(type, Deadline(kTimeLimit));
 }
 
 int ConnectionPair::createQp(CmId& id) {
@@ -122,7 +122,7 @@ int ConnectionPair::connect() {
 
 void ConnectionPair::awaitReadable() {
   pollfd poller{server_.fd(), POLLIN, 0};
-  if (poll(&poller, 1, Deadline(kPatience).pollTimeout()) != 1) fail("no event at the listener");
+  if (poll(&poller, 1, Deadline(kTimeLimit).pollTimeout()) != 1) fail("no event at the listener");
 }
 
 int ConnectionPair::takeRequest() {
@@ -134,7 +134,7 @@ int ConnectionPair::takeRequest() {
 }
 
 void ConnectionPair::awaitRequest() {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   while (std::optional<CmEvent> event = server_.next(deadline)) {
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
     CmId id(event->id);
@@ -162,7 +162,7 @@ int ConnectionPair::accept() { return startAccept(passive_.get(), params()); }
 int ConnectionPair::reject() { return succeeded(rdma_reject(passive_.get(), nullptr, 0)); }
 
 int ConnectionPair::awaitEstablished(bool accepting) {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   bool client = false, server = false;
   while (!client || !server) {
     pollfd pollers[] = {{client_.fd(), POLLIN, 0}, {server_.fd(), POLLIN, 0}};
@@ -194,7 +194,7 @@ int ConnectionPair::awaitEstablished(bool accepting) {
 }
 
 int ConnectionPair::awaitDisconnected() {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   for (EventChannel* channel : {&client_, &server_}) {
     const rdma_cm_id* id = channel == &client_ ? active_.get() : passive_.get();
     for (bool seen = false; !seen;) {
@@ -207,7 +207,7 @@ int ConnectionPair::awaitDisconnected() {
 }
 
 int ConnectionPair::awaitRejected() {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   while (std::optional<CmEvent> event = client_.next(deadline)) {
     if (event->id != active_.get()) continue;
     return event->type == RDMA_CM_EVENT_REJECTED ? 0 : errorOf(*event);
@@ -243,7 +243,7 @@ int ConnectionPair::postAll() {
 }
 
 int ConnectionPair::awaitAll() {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   int error = 0;
   while (posted_ > 0) {
     ibv_wc wc[4];

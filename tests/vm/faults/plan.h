@@ -11,7 +11,7 @@
 
 namespace kiwarp::vm {
 
-constexpr seconds kPatience{60};
+constexpr seconds kTimeLimit{60};
 
 // A call of which each allocation and copy fails in turn.
 struct FaultCase {

@@ -4,7 +4,7 @@
 # Each allocation and each user copy of each call fails in turn: no report, no leak, an error that
 # fits, and the call works right after. "scripts/chaos --faults" runs it. ONLY=REGEX: the cases whose
 # names match. DENSE=N: see kiwarp-faults.
-PATIENCE=${PATIENCE:-300}
+TIME_LIMIT=${TIME_LIMIT:-300}
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/load.sh

@@ -9,5 +9,5 @@
 # shellcheck source=nfs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/nfs.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 export NETDEV=eth0 TARGET=10.2.0.1 SERVER=10.2.0.1 CLIENTS=10.2.0.0/24

@@ -30,7 +30,7 @@ howto_run() {
 	howto_ready "$page" || return
 	script=$(howto_block "$page" "$block") || return
 	: >"$LOGS/.howto-$page-$block"
-	in_ns "$ns" timeout -k 5 "$PATIENCE" bash -eu "$trace" -o pipefail -c "$script" </dev/null
+	in_ns "$ns" timeout -k 5 "$TIME_LIMIT" bash -eu "$trace" -o pipefail -c "$script" </dev/null
 }
 
 # All that the page has its readers set is set.

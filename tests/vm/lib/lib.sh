@@ -14,7 +14,7 @@ OUT=${OUT:-/run/kiwarp}
 KIWARP_KO=${KIWARP_KO:-$TOP/build/kiwarp.ko}
 LOGS=$OUT/logs
 # One command may take this long in an emulated machine before it counts as hung.
-PATIENCE=${PATIENCE:-90}
+TIME_LIMIT=${TIME_LIMIT:-90}
 mkdir -p "$LOGS"
 
 passed=0 failed=0 logs=0
@@ -95,7 +95,7 @@ run_logged() {
 	if [ "$(type -t "$1")" = function ]; then
 		"$@" >"$log" 2>&1
 	else
-		timeout -k 5 "$PATIENCE" "$@" >"$log" 2>&1 </dev/null
+		timeout -k 5 "$TIME_LIMIT" "$@" >"$log" 2>&1 </dev/null
 	fi
 }
 
@@ -155,7 +155,7 @@ start() {
 	shift 2
 	new_log "$name"
 	server_log=$log
-	in_ns "$ns" timeout -k 5 "${LIMIT:-$((PATIENCE * 2))}" stdbuf -oL "$@" \
+	in_ns "$ns" timeout -k 5 "${LIMIT:-$((TIME_LIMIT * 2))}" stdbuf -oL "$@" \
 		>"$log" 2>&1 </dev/null &
 	jobs[$name]=$!
 }
@@ -199,7 +199,7 @@ pair_run() {
 	slog=$server_log
 	new_log "$what, client"
 	if wait_server "$what, server" "$server_ns" "$port"; then
-		in_ns "$client_ns" timeout -k 5 "$PATIENCE" stdbuf -oL "$@" >"$log" 2>&1 </dev/null ||
+		in_ns "$client_ns" timeout -k 5 "$TIME_LIMIT" stdbuf -oL "$@" >"$log" 2>&1 </dev/null ||
 			pair_rc=$?
 	else
 		echo "the server does not listen on port $port" >"$log"
@@ -263,7 +263,7 @@ absorb() {
 	local prefix=$1 line rc
 	shift
 	new_log "$prefix"
-	timeout -k 5 $((PATIENCE * 4)) "$@" 2>&1 </dev/null | tee "$log" |
+	timeout -k 5 $((TIME_LIMIT * 4)) "$@" 2>&1 </dev/null | tee "$log" |
 		"$TOP/scripts/tap" --facts >"$log.facts"
 	rc=${PIPESTATUS[0]}
 	while IFS= read -r line; do

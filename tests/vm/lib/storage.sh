@@ -79,7 +79,7 @@ nothing_left() {
 fio_how=(--direct=1 --ioengine=libaio --thread --verify=crc32c --verify_fatal=1 --group_reporting)
 
 fio_jobs() { # ARG...
-	timeout -k 5 "$PATIENCE" fio "${fio_how[@]}" "$@"
+	timeout -k 5 "$TIME_LIMIT" fio "${fio_how[@]}" "$@"
 }
 
 # fio_verify NAME ARG...: one kind of job.

@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../lib/howto.sh"
 
 # To attach to all tracepoints takes a while in an emulated machine.
-PATIENCE=180
+TIME_LIMIT=180
 ktest=/sys/kernel/debug/kiwarp_ktest
 badinput=$TOP/build/host/tests/vm/kiwarp-badinput
 

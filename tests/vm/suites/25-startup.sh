@@ -13,7 +13,7 @@ here=$TOP/tests/vm/startup
 startup=$TOP/build/host/tests/vm/kiwarp-startup
 class=/sys/class/infiniband
 port=18900
-PATIENCE=150
+TIME_LIMIT=150
 
 setting() { cat "$class/$1/settings/$2"; }
 put() { printf '%s\n' "$3" >"$class/$1/settings/$2"; }

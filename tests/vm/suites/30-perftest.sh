@@ -10,7 +10,7 @@
 
 port=18515
 # The longest messages take their time where every byte is emulated.
-PATIENCE=${PATIENCE_PERF:-180}
+TIME_LIMIT=${TIME_LIMIT_PERF:-180}
 
 # perf WHAT ROWS PROGRAM ARG...: the run ends well on both sides and its table has ROWS rows.
 perf() {

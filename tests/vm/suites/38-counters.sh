@@ -23,7 +23,7 @@ subject() {
 
 # answer NAME: the next line that it says, in $said.
 answer() {
-	read -r -t "$PATIENCE" -u "${from[$1]}" said && [[ $said == ok* ]]
+	read -r -t "$TIME_LIMIT" -u "${from[$1]}" said && [[ $said == ok* ]]
 }
 
 # ask NAME COMMAND...: it must succeed.

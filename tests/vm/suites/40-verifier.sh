@@ -10,8 +10,8 @@
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515
 seed=${SEED:-$RANDOM}
-# What the wire costs is paid in emulated time: PATIENCE is for one run.
-PATIENCE=300
+# What the wire costs is paid in emulated time: TIME_LIMIT is for one run.
+TIME_LIMIT=300
 both=()
 [ "$DEV_TYPE" = kiwarp ] || both=(--profile siw)
 

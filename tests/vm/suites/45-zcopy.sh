@@ -12,7 +12,7 @@
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 verify_port=18515
 seed=${SEED:-$RANDOM}
-PATIENCE=300
+TIME_LIMIT=300
 
 setting() { cat "/sys/class/infiniband/$1/settings/$2"; }
 

@@ -11,7 +11,7 @@ verify=$TOP/build/host/tests/vm/kiwarp-verify
 class=/sys/class/infiniband
 port=18515
 seed=${SEED:-$RANDOM}
-PATIENCE=120
+TIME_LIMIT=120
 
 # put DEVICES NAME=VALUE...: NAME's value on these devices.
 put() {

@@ -11,7 +11,7 @@
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515
 # Odd counts: see 30-perftest.sh.
-PATIENCE=120
+TIME_LIMIT=120
 
 # Kiwarp's device is in namespace a (10.1.0.1), siw's in b (10.1.0.2).
 address() { case $1 in a) echo 10.1.0.1 ;; b) echo 10.1.0.2 ;; esac; }

@@ -13,7 +13,7 @@ atomics=$TOP/build/host/tests/vm/kiwarp-atomics
 badinput=$TOP/build/host/tests/vm/kiwarp-badinput
 # The ULPs' dissectors guess, and call malformed what is not theirs; a port may be another protocol's.
 quiet=(--disable-protocol rpcordma --disable-protocol smb_direct -o tcp.try_heuristic_first:TRUE)
-PATIENCE=240
+TIME_LIMIT=240
 
 # What the interface sends is what a wire would carry: the stack cuts segments before the tap.
 wire_segments() {

@@ -8,7 +8,7 @@
 
 atomics=$TOP/build/host/tests/vm/kiwarp-atomics
 port=18900
-PATIENCE=170
+TIME_LIMIT=170
 
 run() { # WHAT CONNECTIONS COUNT
 	port=$((port + 1))

@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 
 # All cases are one program to absorb().
-PATIENCE=240
+TIME_LIMIT=240
 
 setup_peer() {
 	load_modules

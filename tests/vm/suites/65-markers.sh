@@ -10,7 +10,7 @@
 verify=$TOP/build/host/tests/vm/kiwarp-verify
 port=18515
 seed=${SEED:-$RANDOM}
-PATIENCE=300
+TIME_LIMIT=300
 
 ask() { # DEVICE SETTING 0|1
 	echo "$3" >"/sys/class/infiniband/$1/settings/$2"

@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../lib/wire.sh"
 
 # All cases are one program to absorb().
-PATIENCE=240
+TIME_LIMIT=240
 ktest=/sys/kernel/debug/kiwarp_ktest
 
 setup_wire() {

@@ -282,7 +282,7 @@ shared_mode() {
 }
 
 # refused_in NS COMMAND...: for programs with an exit code of 255.
-refused_in() { ! in_ns "$1" timeout -k 5 "$PATIENCE" "${@:2}"; }
+refused_in() { ! in_ns "$1" timeout -k 5 "$TIME_LIMIT" "${@:2}"; }
 
 # rdma_cm listens on each device by itself. The port is a socket on the interface.
 has_port() { in_ns "$1" ss -Hltn "sport = :$3" | grep -q "%$2:"; }

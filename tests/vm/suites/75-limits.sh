@@ -7,7 +7,7 @@
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 
-PATIENCE=280
+TIME_LIMIT=280
 # A huge message is one of many FPDUs. Large ones without a sum, which an emulated CPU takes long
 # for, are enough of them.
 setup_pair 9000

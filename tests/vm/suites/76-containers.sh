@@ -9,7 +9,7 @@
 # shellcheck source=../lib/howto.sh
 . "$(dirname "$0")/../lib/howto.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 export PARENT=va NETDEV=rdma0 ADDRESS=10.1.0.10/24 DEVICE=kw0 NAME=box
 export ROOT=/run/image PROGRAM=true HANDLES=4 OBJECTS=1000
 export IMAGE="--rootfs $ROOT"

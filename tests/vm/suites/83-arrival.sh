@@ -8,7 +8,7 @@
 
 arrival=$TOP/build/host/tests/vm/kiwarp-arrival
 port=18800
-PATIENCE=150
+TIME_LIMIT=150
 
 impair() {
 	tc -n a qdisc replace dev va root netem limit 100000 "$@" &&

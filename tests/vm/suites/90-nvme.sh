@@ -9,7 +9,7 @@
 # shellcheck source=../lib/nvme.sh
 . "$(dirname "$0")/../lib/nvme.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 tree=(kernel tests Documentation)
 
 # Disconnecting is no accident: no counter and no asynchronous event may look like one.

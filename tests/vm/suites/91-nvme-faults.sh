@@ -8,7 +8,7 @@
 # shellcheck source=../lib/nvme.sh
 . "$(dirname "$0")/../lib/nvme.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 tree=(kernel tests Documentation)
 
 bad_wires() {

@@ -9,7 +9,7 @@
 # shellcheck source=../lib/nvme.sh
 . "$(dirname "$0")/../lib/nvme.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 
 # with WHAT TARGET_TYPE HOST_TYPE: devices kw_va and kw_vb, by whatever make.
 with() {

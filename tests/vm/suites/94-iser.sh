@@ -9,7 +9,7 @@
 # shellcheck source=../lib/iser.sh
 . "$(dirname "$0")/../lib/iser.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 put_map() { echo "$2" >"/sys/class/infiniband/kw_$1/settings/port_map"; }
 
 # A portal is served by RDMA beside TCP only under another port.

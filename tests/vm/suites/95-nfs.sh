@@ -8,7 +8,7 @@
 # shellcheck source=../lib/nfs.sh
 . "$(dirname "$0")/../lib/nfs.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 
 # Every file of the tree, as the server has it and as the client reads it after a remount.
 same_tree() {

@@ -9,7 +9,7 @@
 # shellcheck source=../lib/storage.sh
 . "$(dirname "$0")/../lib/storage.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 export TARGET=10.1.0.1 PORT=5555 DISK=/dev/ram0 NETDEV=va SERVICE=0x506b4bfffe000001 INITIATOR=none
 export MODULES=$SMB_KO LOGIN=alice PASSWORD=secret FOLDER=/srv/smb MOUNT=/mnt/smb
 messages=$OUT/messages

@@ -9,7 +9,7 @@
 # shellcheck source=../lib/multipath.sh
 . "$(dirname "$0")/../lib/multipath.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 
 both_active() { active kw_va && active kw_vb && active kw_vc && active kw_vd; }
 

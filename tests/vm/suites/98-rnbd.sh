@@ -11,7 +11,7 @@
 # shellcheck source=../lib/storage.sh
 . "$(dirname "$0")/../lib/storage.sh"
 
-PATIENCE=240
+TIME_LIMIT=240
 export NETDEV=va TARGET=10.1.0.1 PORT=1234 DISK=/dev/ram0 SESSION=client1 OTHER=10.1.1.1
 export MODULES=$RNBD_KO
 disk=/dev/rnbd0

@@ -9,7 +9,7 @@
 
 namespace kiwarp::vm {
 
-constexpr seconds kPatience{60};
+constexpr seconds kTimeLimit{60};
 
 struct Settings {
   std::string attack, address, other_address;

@@ -14,7 +14,7 @@ Device::Device(const Settings& settings) : address_(settings.address) {
 
 CmId Device::resolved(uint16_t port) {
   CmId id = cm_.createId();
-  resolve(cm_, id, Address(address_, port), Deadline(kPatience));
+  resolve(cm_, id, Address(address_, port), Deadline(kTimeLimit));
   return id;
 }
 

@@ -65,7 +65,7 @@ void attackDropped(const Settings& settings) {
   server.listen(address.get(), address.length, kPeers);
   Peer peer(address);
   peer.request();
-  fact(server.destroy(server.request(Deadline(kPatience))) == 0, "and requests come as ever");
+  fact(server.destroy(server.request(Deadline(kTimeLimit))) == 0, "and requests come as ever");
 }
 
 }  // namespace kiwarp::vm

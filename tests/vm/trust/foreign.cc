@@ -28,9 +28,9 @@ int acceptForeign(Device& device, RawCm& server, uint16_t port, uint32_t qpn) {
   if (int rc = connectByNumber(client.get(), own->qp_num)) {
     fail("the attacker's own connection: %s", errnoName(rc).c_str());
   }
-  const uint32_t id = server.request(Deadline(kPatience));
+  const uint32_t id = server.request(Deadline(kTimeLimit));
   const int rc = server.accept(id, qpn);
-  device.cm().next(Deadline(kPatience));
+  device.cm().next(Deadline(kTimeLimit));
   server.destroy(id);
   return rc;
 }

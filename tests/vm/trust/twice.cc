@@ -40,7 +40,7 @@ class Answers {
     if (int rc = connectByNumber(client.get(), active->qp_num)) {
       fail("rdma_connect: %s", errnoName(rc).c_str());
     }
-    const uint32_t id = server_.request(Deadline(kPatience));
+    const uint32_t id = server_.request(Deadline(kTimeLimit));
     RawQp first = device_.createQpInInit(), second = device_.createQpInInit();
     std::atomic<unsigned> ready{0};
     std::vector<std::thread> threads;
@@ -133,7 +133,7 @@ void attackSlowStart(const Settings& settings) {
   server.listen(address.get(), address.length, 4);
 
   const int peer = slowPeer(address);
-  const uint32_t id = server.request(Deadline(kPatience));
+  const uint32_t id = server.request(Deadline(kTimeLimit));
   RawQp qp = device.createQpInInit();
   int accepted = -1, rejected = -1;
   std::thread acceptor([&] { accepted = server.accept(id, qp->qp_num); });
@@ -157,7 +157,7 @@ void attackGone(const Settings& settings) {
   server.listen(address.get(), address.length, 4);
 
   const int peer = slowPeer(address);
-  const uint32_t id = server.request(Deadline(kPatience));
+  const uint32_t id = server.request(Deadline(kTimeLimit));
   RawQp qp = device.createQpInInit();
   int accepted = -1;
   std::thread acceptor([&] { accepted = server.accept(id, qp->qp_num); });
@@ -182,7 +182,7 @@ void attackUnanswered(const Settings& settings) {
   if (int rc = connectByNumber(client.get(), qp->qp_num)) {
     fail("rdma_connect: %s", errnoName(rc).c_str());
   }
-  const uint32_t id = server.request(Deadline(kPatience));
+  const uint32_t id = server.request(Deadline(kTimeLimit));
   int rc = rdma_reject(client.get(), nullptr, 0) ? errno : 0;
   fact(rc == EINVAL, "rejected by who has asked: EINVAL, got " + errnoName(rc));
   rdma_conn_param param{};

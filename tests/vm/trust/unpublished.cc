@@ -102,7 +102,7 @@ void attackUnpublished(const Settings& settings) {
   std::thread creator([&] {
     created = createInto(device, trap.edge() - kSeen - sizeof(ib_uverbs_create_qp_resp), 48);
   });
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kTimeLimit);
   while (!trap.caught() && created < 0 && !deadline.passed()) {
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -131,7 +131,7 @@ void attackChurn(const Settings& settings) {
   }
   CmId id = device.cm().createId();
   checkErrno(rdma_bind_addr(id.get(), taken.get()), "rdma_bind_addr");
-  resolve(device.cm(), id, Address(settings.address, port), Deadline(kPatience));
+  resolve(device.cm(), id, Address(settings.address, port), Deadline(kTimeLimit));
 
   std::atomic<uint32_t> number{0}, seen{0};
   std::atomic<bool> done{false};

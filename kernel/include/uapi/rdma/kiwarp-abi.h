@@ -6,13 +6,14 @@
  * Every structure has fixed-width members, no implicit padding and a size
  * that is asserted, so that 32- and 64-bit user space agree with the kernel.
  *
- * Queues are rings in memory that the kernel allocates and user space maps: one
- * mapping for a completion queue, one for both rings of a queue pair, one for a
- * shared receive queue.
- * Each ring starts with a control structure (struct kiwarp_ring_ctrl for queue
- * pairs' rings and shared receive queues, struct kiwarp_cq_ctrl for completion queues); the entries
- * start at KIWARP_RING_ENTRIES_OFF. All indices run freely modulo 2^32; the
- * slot of index i is i & (entries - 1), where entries is a power of two.
+ * Queues are rings in memory that the kernel allocates and user space maps. A
+ * completion queue has one mapping, as has a shared receive queue. Both rings
+ * of a queue pair share one.
+ *
+ * Each ring starts with a control structure: struct kiwarp_cq_ctrl for
+ * completion queues, struct kiwarp_ring_ctrl for all others. The entries start
+ * at KIWARP_RING_ENTRIES_OFF. All indices run freely modulo 2^32. The slot of
+ * index i is i & (entries - 1), where entries is a power of two.
  *
  * Neither side trusts the other's indices: whatever user space writes can
  * only harm its own queue pairs.
@@ -206,10 +207,8 @@ struct kiwarp_bind {
 };
 
 /*
- * Send queue entry: this header, then num_sge struct kiwarp_sge or, with
- * KIWARP_SQE_INLINE, inline_len bytes of payload. sq_stride has room for
- * the larger of the two that the queue pair was created with. The kernel's own
- * rings have room for masks behind one SGE, too: KIWARP_OP_MASKED_*.
+ * SQE: header, then SGEs or inline bytes. sq_stride fits the larger. The
+ * kernel's own rings fit masks behind one SGE, too: KIWARP_OP_MASKED_*.
  */
 struct kiwarp_sqe {
 	__aligned_u64 wr_id;
