@@ -8,7 +8,8 @@ import subprocess
 import time
 import unittest
 
-from kwbench import meter, native, native_report, natively, stats
+from kwbench import meter, native, native_profile, native_report, natively, profile, stats
+from kwbench.machine import Failed
 from kwbench.native import Campaign, Measured, Pair, Series, messages_of, tool_of
 from kwbench.plan import variant_of
 from kwbench.rows import BY_NAME, ROWS
@@ -170,14 +171,50 @@ class Meters(unittest.TestCase):
 
     def test_a_question_over_the_line_is_answered(self):
         line = meter.Line()
-        thread = meter.serve(line, meter.Usage(os.getpid()))
+        times: list[float] = []
+        before = time.monotonic()
+        thread = meter.serve(line, meter.Usage(os.getpid()), times)
         asks, answers = line.guests[1], line.guests[0]
         os.write(asks, b"?\n")
         cpu, _ = map(int, os.read(answers, 100).split())
         self.assertGreater(cpu, 0)
+        self.assertEqual(len(times), 1)
+        self.assertTrue(before <= times[0] <= time.monotonic())
         line.started()
         thread.join()
         line.close()
+
+
+KALLSYMS = """\
+0000000060000000 T _text
+0000000060001000 t tcp_sendmsg_locked
+0000000060002000 D a_variable
+0000000070000000 t kw_tx_run\t[kiwarp]
+0000000070000100 t kw_fpdu_build.isra.0\t[kiwarp]
+"""
+PERF_SCRIPT = """\
+    10   1.000000:         60001010 tcp_sendmsg_locked+0x10 (/cache/linux)
+    10   1.100000:         70000120 [unknown] (/dev/shm/vm_file (deleted))
+    10   1.200000: ffffffff81000000 ptrace_stop+0x20 ([kernel.kallsyms])
+    11   1.300000:     7f0000001000 poll+0x5 (/usr/lib/libkiwarp-rdmav34.so)
+    10   1.400000:     7f0000002000 memcpy+0x5 (/usr/lib/libc.so.6)
+"""
+
+
+class NativeProfiles(unittest.TestCase):
+    def test_a_sample_is_of_the_guests_kernel_its_module_the_host_or_user_space(self):
+        symbols = native_profile.Symbols(KALLSYMS)
+        found = [(s.where, s.what, profile.kind(s)) for s in native_profile.samples(PERF_SCRIPT, 10, symbols)]
+        self.assertEqual(found, [
+            ("[kernel]", "tcp_sendmsg_locked", profile.STACK),
+            ("[kiwarp]", "kw_fpdu_build", profile.KIWARP),
+            ("[host]", "ptrace_stop", profile.HOST),
+            ("libkiwarp-rdmav34.so", "poll", profile.USER),
+            ("libc.so.6", "memcpy", profile.USER)])
+
+    def test_a_kernel_without_symbols_is_refused(self):
+        with self.assertRaises(Failed):
+            native_profile.Symbols("0000000060002000 D a_variable\n")
 
 
 class Columns(unittest.TestCase):
