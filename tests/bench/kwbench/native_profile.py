@@ -24,7 +24,7 @@ from .rows import Row
 # Samples a second of CPU time.
 FREQUENCY = 4000
 # So many times the messages of a round.
-LONGER = 10
+LONGER = 4
 
 _LINE = re.compile(r"^\s*(?P<pid>\d+)\s+(?P<time>\d+\.\d+):\s+(?P<ip>[0-9a-f]+) (?P<what>.*?) "
                    r"\((?P<where>[^()]*(?:\(deleted\))?)\)$")
