@@ -543,6 +543,17 @@ struct kw_cm_link {
 };
 
 struct kw_ep;
+struct kw_compat_uqp;
+
+/* Kinds of a queue pair's events, for kw_qp.raised; and the count of all. */
+enum kw_qp_event_kind {
+	KW_QP_EVENT_FATAL,
+	KW_QP_EVENT_REQ_ERR,
+	KW_QP_EVENT_ACCESS_ERR,
+	KW_QP_EVENT_LAST_WQE,
+	KW_QP_EVENT_ALL,
+	KW_NR_QP_EVENTS,
+};
 
 /**
  * struct kw_qp - RC queue pair
@@ -598,7 +609,10 @@ struct kw_ep;
  * @batch_node: there
  * @batch_len: bytes posted since then
  * @events: BIT(enum ib_event_type) of the events to raise
- * @event_work: raises them; holds a reference
+ * @uevents: a process's events; NULL for a kernel consumer's queue pair
+ * @raised: how many events were raised, when the last of each kind was:
+ *	see kw_qp_event_unread()
+ * @event_work: raises @events; holds a reference
  * @flush_work: completes what a flush has left; holds a reference
  * @cm: called when the connection is over
  * @linger: for the socket of @stream when that has been aborted
@@ -659,6 +673,8 @@ struct kw_qp {
 	u64 batch_len;
 
 	unsigned long events;
+	const struct kw_compat_uqp *uevents;
+	u32 raised[KW_NR_QP_EVENTS];
 	struct work_struct event_work;
 	struct work_struct flush_work;
 	struct kw_cm_link cm;

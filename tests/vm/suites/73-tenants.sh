@@ -26,6 +26,10 @@ doorbells() {
 	absorb "doorbells" ip netns exec a "$tenants" --doorbells 10.1.0.1
 }
 
+async_events() {
+	absorb "asynchronous events" ip netns exec a "$tenants" --async 10.1.0.1
+}
+
 counted() { [ "$(cat "/sys/class/infiniband/da/ports/1/hw_counters/$1")" -ge "$2" ]; }
 
 # What arrives at a passive end, and what is allocated for it, is the listener's.
@@ -93,6 +97,7 @@ silent_peers() {
 setup_pair
 process_events_and_rings
 doorbells
+async_events
 who_pays
 silent_peers
 teardown_pair

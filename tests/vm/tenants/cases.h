@@ -30,6 +30,7 @@ Context openDevice(const std::string& name);
 
 void eventCases(const std::string& device, Tap* tap);
 void ringCases(const std::string& device, Tap* tap);
+void asyncCases(const std::string& host, Tap* tap);
 void doorbellCases(const std::string& host, Tap* tap);
 
 }  // namespace kiwarp::vm
