@@ -340,9 +340,9 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_retire(struct kw_stream *s);
+bool kw_stream_run(struct kw_stream *s, struct work_struct *work);
 void kw_stream_abort(struct kw_stream *s);
 
-bool kw_streams_run(struct work_struct *work);
 int kw_streams_init(void);
 void kw_streams_queue(struct delayed_work *work, unsigned long delay);
 void kw_streams_exit(void);
