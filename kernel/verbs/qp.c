@@ -12,6 +12,7 @@
 
 #include "compat.h"
 #include "trace.h"
+#include "verbs/cq.h"
 #include "verbs/qp.h"
 
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -388,6 +389,7 @@ static void kw_qpn_release(struct kw_device *dev, u32 qpn)
 /* From here on, others take references. Needs no memory and cannot fail. */
 static void kw_qp_publish(struct kw_qp *qp)
 {
+	kw_cq_add_qp(qp);
 	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, qp, GFP_KERNEL);
 }
 
@@ -395,6 +397,7 @@ static void kw_qp_publish(struct kw_qp *qp)
 static void kw_qp_withdraw(struct kw_qp *qp)
 {
 	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, NULL, GFP_KERNEL);
+	kw_cq_del_qp(qp);
 }
 
 static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
@@ -522,11 +525,10 @@ void kw_qp_fail(struct kw_qp *qp)
 /**
  * kw_qps_fail() - move queue pairs to ERROR and abort their connections
  * @dev: device
- * @cq: only those that use this completion queue; NULL for all
  *
  * Context: process, without locks.
  */
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
+void kw_qps_fail(struct kw_device *dev)
 {
 	unsigned long qpn = 0;
 
@@ -534,8 +536,7 @@ void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
 		struct kw_qp *qp = kw_qp_find(dev, qpn);
 
 		if (qp) {
-			if (!cq || qp->scq == cq || qp->rcq == cq)
-				kw_qp_fail(qp);
+			kw_qp_fail(qp);
 			kw_qp_put(qp);
 		}
 		qpn++;

@@ -383,6 +383,9 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @mod_solicited: one of the entries since then was solicited
  * @mod_timer: the period
  * @resize_lock: one change of @ring at a time
+ * @qps_lock: @senders, @receivers
+ * @senders: queue pairs whose send completions come here
+ * @receivers: those whose receive completions do
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -415,6 +418,9 @@ struct kw_cq {
 	bool mod_solicited;
 	struct hrtimer mod_timer;
 	struct mutex resize_lock;	/* see above */
+	struct mutex qps_lock;		/* senders, receivers */
+	struct list_head senders;
+	struct list_head receivers;
 };
 
 /**
@@ -579,6 +585,8 @@ enum kw_qp_event_kind {
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
+ * @scq_node: in kw_cq.senders
+ * @rcq_node: in kw_cq.receivers
  * @srq: where receives are taken from; NULL: @rq
  * @queue_mem: memory of both rings, the send ring first
  * @sq: send ring
@@ -645,6 +653,8 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
+	struct list_head scq_node;
+	struct list_head rcq_node;
 	struct kw_srq *srq;
 	struct kw_queue_mem queue_mem;
 	struct kw_ring sq;
@@ -764,6 +774,6 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
 void kw_qp_fail(struct kw_qp *qp);
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
+void kw_qps_fail(struct kw_device *dev);
 
 #endif /* KW_VERBS_H */
