@@ -22,7 +22,7 @@
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
  *   kw_listener.lock (mutex)	the listener's cm_id and socket
  *   kw_half_open.lock (spinlock)	peers that have not sent a request yet
- *   kw_eps_lock (spinlock)	the list of endpoints
+ *   kw_device.eps_lock (spinlock) the list of a device's endpoints
  *   sk_callback_lock		sk_user_data and the socket's callbacks
  *
  * By itself:
@@ -282,7 +282,7 @@ struct kw_start {
  * struct kw_ep - a connection
  * @ref: see the top of this file
  * @state: where the connection is
- * @node: in the list of all endpoints
+ * @node: in kw_device.eps
  * @dev: the device; the endpoint holds it
  * @lock: all but @ref, @node, @dev and @flags, unless said otherwise
  * @flags: enum kw_ep_flag, atomic
