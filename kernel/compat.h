@@ -7,6 +7,7 @@
 #define KW_COMPAT_H
 
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/version.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_std_types.h>
@@ -98,6 +99,48 @@ kw_compat_srq_events(struct ib_usrq_object *usrq)
 	    !list_empty(&u->async_events))
 		return NULL;
 	return &u->async_events;
+}
+
+/**
+ * struct kw_compat_uqp - ib_uverbs' object of a process's queue pair
+ * @uobj: the part that all kinds of objects have
+ * @async_file: where asynchronous events go
+ * @async_events: those of the queue pair that were not read yet
+ * @async_reported: how many were
+ * @mcast_lock: of datagrams
+ * @mcast_list: likewise
+ * @uxrcd: of XRC
+ *
+ * As struct kw_compat_ucq.
+ */
+struct kw_compat_uqp {
+	struct ib_uobject uobj;
+	void *async_file;
+	struct list_head async_events;
+	u32 async_reported;
+	struct mutex mcast_lock;	/* @mcast_list */
+	struct list_head mcast_list;
+	void *uxrcd;
+};
+
+/**
+ * kw_compat_qp_events() - the asynchronous events of a process's queue pair
+ * @uqp: ib_uverbs' object, as the driver's create_qp() finds it: no event was
+ *	raised yet
+ *
+ * Context: process.
+ * Return: the object, whose list and number of events can be read as long as
+ * the queue pair exists; NULL if the running kernel keeps them otherwise.
+ */
+static inline const struct kw_compat_uqp *
+kw_compat_qp_events(struct ib_uqp_object *uqp)
+{
+	struct kw_compat_uqp *u = (struct kw_compat_uqp *)uqp;
+
+	if (u->uobj.uapi_object->type_attrs->obj_size != sizeof(*u) ||
+	    !list_empty(&u->async_events) || !list_empty(&u->mcast_list))
+		return NULL;
+	return u;
 }
 
 /*

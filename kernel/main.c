@@ -73,7 +73,7 @@ static void kw_end_connections(struct kw_device *dev)
 {
 	kw_cm_device_gone(dev);
 	kw_lingers_close(&dev->lingers);
-	kw_qps_fail(dev, NULL);
+	kw_qps_fail(dev);
 }
 
 static void kw_gone_work(struct work_struct *work)

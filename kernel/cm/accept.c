@@ -140,7 +140,8 @@ static u8 kw_request_kinds(const struct kw_ep *ep)
 }
 
 /**
- * kw_request_step() - continue when the first frame came, or iw_cm has room
+ * kw_request_step() - continue when the first frame came, there is a place for
+ *	the request, or iw_cm has room
  * @ep: an endpoint in state %KW_EP_AWAIT_REQUEST or %KW_EP_HAVE_REQUEST
  *
  * Context: process, kw_ep.lock held.
@@ -151,11 +152,11 @@ void kw_request_step(struct kw_ep *ep)
 	u32 len;
 	int ret;
 
+	if (!READ_ONCE(ep->listener->cm_id)) {
+		kw_ep_end(ep, true);
+		return;
+	}
 	if (ep->state == KW_EP_AWAIT_REQUEST) {
-		if (!READ_ONCE(ep->listener->cm_id)) {
-			kw_ep_end(ep, true);
-			return;
-		}
 		ret = kw_start_read(ep, kw_request_kinds(ep));
 		if (ret == -EAGAIN)
 			return;
@@ -166,13 +167,14 @@ void kw_request_step(struct kw_ep *ep)
 			return;
 		}
 		kw_ep_set_state(ep, KW_EP_HAVE_REQUEST);
-		kw_half_asked(ep);
 	}
 	ret = kw_start_peer_silent(ep);
 	if (ret) {
 		kw_request_bad(ep, ret);
 		return;
 	}
+	if (!kw_half_asked(ep))
+		return;
 	kw_start_pd(ep, &len);
 	if (len > KW_CM_PD_MAX)
 		kw_accept_refuse(ep);

@@ -22,7 +22,7 @@
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
  *   kw_listener.lock (mutex)	the listener's cm_id and socket
  *   kw_half_open.lock (spinlock)	peers that have not sent a request yet
- *   kw_eps_lock (spinlock)	the list of endpoints
+ *   kw_device.eps_lock (spinlock) the list of a device's endpoints
  *   sk_callback_lock		sk_user_data and the socket's callbacks
  *
  * By itself:
@@ -68,8 +68,12 @@
  */
 #define KW_CM_PD_MAX		U8_MAX
 
-/* A listener's unanswered requests, at least; its backlog may allow more. */
+/*
+ * A listener's unanswered requests, at least; its backlog may allow more. Half
+ * of the places are for peers in whose bucket are less than this part of them.
+ */
 #define KW_MIN_PENDING		64
+#define KW_PENDING_SHARE	4
 
 /*
  * Peers that have connected and not sent a request yet, per listener, at least;
@@ -85,7 +89,8 @@
  * @KW_EP_CONNECTING: active: TCP connects
  * @KW_EP_AWAIT_REPLY: active: the first frame is sent, the peer is to answer
  * @KW_EP_AWAIT_REQUEST: passive: the peer is to send its first frame
- * @KW_EP_HAVE_REQUEST: passive: it did, but iw_cm has no room for it yet
+ * @KW_EP_HAVE_REQUEST: passive: it did, but there is no place for it yet, or
+ *	iw_cm has no room
  * @KW_EP_OFFERED: passive: the consumer decides
  * @KW_EP_AWAIT_KEY: revision 0 with private data, which are exchanged: the peer
  *	is to send its Start Key
@@ -145,18 +150,24 @@ struct kw_step_queue {
  * @lock: all of it, and kw_listener.asked and .requests
  * @key: secret, so that a peer cannot choose its bucket
  * @nr: endpoints
- * @peer: by bucket: the number of endpoints and a list, the oldest first
+ * @waiting: those of them whose request waits for a place
+ * @peer: by bucket: the number of endpoints and a list, the oldest first; how
+ *	many requests are unanswered, and a list of those that wait for a place
  *
  * When all places are taken a new one evicts the oldest: of its own bucket, if
- * that has more than its share, otherwise of all.
+ * that has more than its share, otherwise of all. A request whose peers have
+ * their share of unanswered ones counts as half-open until it has a place.
  */
 struct kw_half_open {
 	spinlock_t lock;	/* see above */
 	siphash_key_t key;
 	u32 nr;
+	u32 waiting;
 	struct {
 		u32 nr;
 		struct list_head eps;
+		u32 asked;
+		struct list_head waiting;
 	} peer[KW_PEER_BUCKETS];
 };
 
@@ -186,7 +197,7 @@ struct kw_sock_ops {
  * @retry: how long @work last waited to try again, jiffies; @work alone uses it
  * @steps: the steps of endpoints that are not yet answered
  * @half: those that have not sent a request yet
- * @asked: number of those that have
+ * @asked: number of those that have, and have a place
  * @requests: of these the ones that iw_cm does not know, the oldest first
  * @limit: bound of @asked; more wait in TCP's queue
  * @max_half: bound of @half
@@ -218,10 +229,12 @@ struct kw_listener {
  * @charge: of the process that listens or connects
  * @steps: the queue of its steps
  * @ep: the endpoint
- * @half: passive: in kw_half_open, until the peer has sent its request
+ * @half: passive: in kw_half_open, until the peer has sent its request, and
+ *	there is a place for it
  * @half_since: when it was put there, jiffies
  * @half_peer: its bucket
- * @request: passive: in kw_listener.requests
+ * @request: passive: in kw_listener.requests, or while it waits for a place in
+ *	the bucket's
  * @orig: the socket's own callbacks
  * @deadline: when the current step must have ended, jiffies
  * @net: active: the network namespace to connect in, referenced
@@ -269,7 +282,7 @@ struct kw_start {
  * struct kw_ep - a connection
  * @ref: see the top of this file
  * @state: where the connection is
- * @node: in the list of all endpoints
+ * @node: in kw_device.eps
  * @dev: the device; the endpoint holds it
  * @lock: all but @ref, @node, @dev and @flags, unless said otherwise
  * @flags: enum kw_ep_flag, atomic
@@ -358,7 +371,8 @@ void kw_steps_init_active(void);
 /* half.c: peers that have not sent a request yet */
 void kw_half_init(struct kw_half_open *h);
 void kw_half_enter(struct kw_listener *l, struct kw_ep *ep);
-void kw_half_asked(struct kw_ep *ep);
+bool kw_half_asked(struct kw_ep *ep);
+bool kw_listener_full(const struct kw_listener *l);
 bool kw_half_is_next(struct kw_ep *ep);
 void kw_half_offered(struct kw_listener *l, struct kw_ep *ep);
 bool kw_half_left(struct kw_listener *l, struct kw_ep *ep);

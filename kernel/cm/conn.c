@@ -15,8 +15,6 @@
 
 struct workqueue_struct *kw_cm_wq;
 
-static DEFINE_SPINLOCK(kw_eps_lock);
-static LIST_HEAD(kw_eps);
 static atomic_t kw_eps_alive;
 
 static void kw_ep_work(struct work_struct *work);
@@ -58,9 +56,9 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 		kw_charge_current(&ep->start->charge);
 	kw_settings_get(dev, &ep->start->set);
 	atomic_inc(&kw_eps_alive);
-	spin_lock(&kw_eps_lock);
-	list_add_tail(&ep->node, &kw_eps);
-	spin_unlock(&kw_eps_lock);
+	spin_lock(&dev->eps_lock);
+	list_add_tail(&ep->node, &dev->eps);
+	spin_unlock(&dev->eps_lock);
 	return ep;
 }
 
@@ -407,9 +405,9 @@ void kw_ep_end(struct kw_ep *ep, bool abort)
 		ep->cm_id->rem_ref(ep->cm_id);
 		ep->cm_id = NULL;
 	}
-	spin_lock(&kw_eps_lock);
+	spin_lock(&ep->dev->eps_lock);
 	list_del(&ep->node);
-	spin_unlock(&kw_eps_lock);
+	spin_unlock(&ep->dev->eps_lock);
 	kw_ep_put(ep);
 }
 
@@ -639,16 +637,20 @@ static void kw_ep_timer(struct work_struct *work)
 void kw_cm_device_gone(struct kw_device *dev)
 {
 	struct kw_ep *ep;
+	LIST_HEAD(eps);
 
 	kw_listeners_close(dev);
-	spin_lock(&kw_eps_lock);
-	list_for_each_entry(ep, &kw_eps, node) {
-		if (ep->dev != dev)
-			continue;
+	spin_lock(&dev->eps_lock);
+	list_splice_init(&dev->eps, &eps);
+	while (!list_empty(&eps)) {
+		ep = list_first_entry(&eps, struct kw_ep, node);
+		list_move_tail(&ep->node, &dev->eps);
 		set_bit(KW_EP_KILLED, &ep->flags);
 		kw_ep_kick(ep);
+		/* Those that end meanwhile leave either list. */
+		cond_resched_lock(&dev->eps_lock);
 	}
-	spin_unlock(&kw_eps_lock);
+	spin_unlock(&dev->eps_lock);
 	flush_workqueue(kw_cm_wq);
 }
 

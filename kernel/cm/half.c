@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Half-open connections: TCP is connected, the peer's request has not come.
- * Silent peers do not keep others from connecting.
+ * Half-open connections: TCP is connected, the peer's request has not come, or
+ * has no place. Silent peers, and those that send many requests to a consumer
+ * that answers slowly, do not keep others from connecting.
  */
 #include <linux/random.h>
 #include <net/inet_sock.h>
@@ -21,8 +22,10 @@ void kw_half_init(struct kw_half_open *h)
 
 	spin_lock_init(&h->lock);
 	get_random_bytes(&h->key, sizeof(h->key));
-	for (i = 0; i < KW_PEER_BUCKETS; i++)
+	for (i = 0; i < KW_PEER_BUCKETS; i++) {
 		INIT_LIST_HEAD(&h->peer[i].eps);
+		INIT_LIST_HEAD(&h->peer[i].waiting);
+	}
 }
 
 /* A host has one IPv4 address, but may use all IPv6 addresses of a subnet. */
@@ -71,22 +74,96 @@ static bool kw_half_del(struct kw_half_open *h, struct kw_start *st)
 	return true;
 }
 
+/* With the lock: the endpoint waits no more. */
+static void kw_half_unwait(struct kw_half_open *h, struct kw_start *st)
+{
+	if (list_empty(&st->request))
+		return;
+	list_del_init(&st->request);
+	h->waiting--;
+}
+
+/* With the lock: whether a bucket's peers may have one more unanswered request. */
+static bool kw_half_has_place(const struct kw_listener *l, u32 peer)
+{
+	if (l->asked < l->limit / 2)
+		return true;
+	return l->asked < l->limit &&
+	       l->half.peer[peer].asked < l->limit / KW_PENDING_SHARE;
+}
+
+/*
+ * With the lock: does it get a place? Not before those of its bucket that wait.
+ */
+static bool kw_half_is_let_in(const struct kw_listener *l,
+			      const struct kw_start *st)
+{
+	const struct list_head *waiting = &l->half.peer[st->half_peer].waiting;
+
+	return (list_empty(waiting) || list_is_first(&st->request, waiting)) &&
+	       kw_half_has_place(l, st->half_peer);
+}
+
+/* With the lock: the first that waits in a bucket tries again. */
+static void kw_half_next(struct kw_listener *l, u32 peer)
+{
+	struct kw_start *st =
+		list_first_entry_or_null(&l->half.peer[peer].waiting,
+					 struct kw_start, request);
+
+	/* An endpoint in the list is alive. */
+	if (st && kw_half_has_place(l, peer))
+		kw_steps_add(&l->steps, st->ep);
+}
+
 /**
  * kw_half_asked() - a peer has sent its request
  * @ep: the endpoint, which has a listener
  *
+ * Without a place it stays half-open, and may be evicted.
+ *
  * Context: process, kw_ep.lock held.
+ * Return: true if the request has a place; otherwise the endpoint gets a step
+ * when there may be one.
  */
-void kw_half_asked(struct kw_ep *ep)
+bool kw_half_asked(struct kw_ep *ep)
 {
 	struct kw_listener *l = ep->listener;
+	struct kw_start *st = ep->start;
+	bool has = true;
 
 	spin_lock(&l->half.lock);
-	if (kw_half_del(&l->half, ep->start)) {
+	if (list_empty(&st->half)) {
+		/* It had one before. */
+	} else if (kw_half_is_let_in(l, st)) {
+		kw_half_unwait(&l->half, st);
+		kw_half_del(&l->half, st);
 		l->asked++;
-		list_add_tail(&ep->start->request, &l->requests);
+		l->half.peer[st->half_peer].asked++;
+		list_add_tail(&st->request, &l->requests);
+		kw_half_next(l, st->half_peer);
+	} else {
+		has = false;
+		if (list_empty(&st->request)) {
+			list_add_tail(&st->request,
+				      &l->half.peer[st->half_peer].waiting);
+			l->half.waiting++;
+		}
 	}
 	spin_unlock(&l->half.lock);
+	return has;
+}
+
+/**
+ * kw_listener_full() - whether there is no place for any request
+ * @l: the listener
+ *
+ * Context: kw_half_open.lock held.
+ * Return: true if there is none.
+ */
+bool kw_listener_full(const struct kw_listener *l)
+{
+	return l->asked >= l->limit;
 }
 
 /**
@@ -121,7 +198,9 @@ void kw_half_offered(struct kw_listener *l, struct kw_ep *ep)
 	struct kw_start *st = ep->start;
 
 	spin_lock(&l->half.lock);
-	if (!list_empty(&st->request)) {
+	if (!list_empty(&st->half)) {
+		kw_half_unwait(&l->half, st);
+	} else if (!list_empty(&st->request)) {
 		list_del_init(&st->request);
 		st = list_first_entry_or_null(&l->requests, struct kw_start,
 					      request);
@@ -142,12 +221,21 @@ void kw_half_offered(struct kw_listener *l, struct kw_ep *ep)
  */
 bool kw_half_left(struct kw_listener *l, struct kw_ep *ep)
 {
+	u32 peer = ep->start->half_peer, i;
 	bool again = false;
 
 	kw_half_offered(l, ep);
 	spin_lock(&l->half.lock);
-	if (!kw_half_del(&l->half, ep->start))
-		again = l->asked-- == l->limit;
+	if (!kw_half_del(&l->half, ep->start)) {
+		again = kw_listener_full(l);
+		l->half.peer[peer].asked--;
+		l->asked--;
+		/* Such a place is for any peer. */
+		if (l->half.waiting && (again || l->asked < l->limit / 2))
+			for (i = 0; i < KW_PEER_BUCKETS; i++)
+				kw_half_next(l, i);
+	}
+	kw_half_next(l, peer);
 	spin_unlock(&l->half.lock);
 	return again;
 }
@@ -193,6 +281,19 @@ static struct kw_ep *kw_half_victim(struct kw_listener *l, u32 peer)
 	return ep;
 }
 
+/* kw_ep.lock held: has the endpoint no place as a request? */
+static bool kw_half_is_open(struct kw_listener *l, const struct kw_ep *ep)
+{
+	bool open;
+
+	if (ep->state != KW_EP_AWAIT_REQUEST && ep->state != KW_EP_HAVE_REQUEST)
+		return false;
+	spin_lock(&l->half.lock);
+	open = !list_empty(&ep->start->half);
+	spin_unlock(&l->half.lock);
+	return open;
+}
+
 /**
  * kw_half_make_room() - evict the oldest if there is no place for a new one
  * @l: the listener
@@ -209,9 +310,12 @@ void kw_half_make_room(struct kw_listener *l, u32 peer)
 	/* Its request may have come, and not be processed yet. */
 	kw_ep_step(ep);
 	mutex_lock(&ep->lock);
-	if (ep->state == KW_EP_AWAIT_REQUEST) {
+	if (kw_half_is_open(l, ep)) {
 		kw_count(ep->dev, KW_CNT_CONN_EVICTED);
-		kw_ep_dbg(ep, "a silent peer gives way\n");
+		kw_ep_dbg(ep, "%s gives way\n",
+			  ep->state == KW_EP_AWAIT_REQUEST ?
+				  "a silent peer" :
+				  "a request that has no place");
 		kw_ep_end(ep, true);
 	}
 	mutex_unlock(&ep->lock);

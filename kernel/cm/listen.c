@@ -176,7 +176,7 @@ static u32 kw_listener_room(struct kw_listener *l)
 	u32 room;
 
 	spin_lock(&l->half.lock);
-	room = l->asked < l->limit ? KW_ACCEPT_BATCH : 0;
+	room = kw_listener_full(l) ? 0 : KW_ACCEPT_BATCH;
 	spin_unlock(&l->half.lock);
 	return room;
 }

@@ -71,7 +71,8 @@ bool kw_domain_waited(struct kw_stream *s)
  */
 int kw_domain_init(struct kw_domain *d, bool user)
 {
-	d->wq = kw_streams_wq(user);
+	d->wq = kw_streams_ends_wq(user);
+	d->streams_wq = kw_streams_wq(user);
 	spin_lock_init(&d->lock);
 	INIT_LIST_HEAD(&d->ending);
 	INIT_DELAYED_WORK(&d->work, kw_domain_work);

@@ -15,6 +15,8 @@
  * struct kw_domain - streams whose ends wait for each other's users
  * @srcu: each pass over one of them runs inside this: see struct kw_mem
  * @wq: queue of @work
+ * @streams_wq: queue of the streams' work, other than kernel consumers' for
+ *	processes
  * @lock: @ending, and kw_stream.unused of each
  * @ending: streams that end when nothing uses their sockets any more
  * @work: waits for that
@@ -26,6 +28,7 @@
 struct kw_domain {
 	struct srcu_struct srcu;
 	struct workqueue_struct *wq;
+	struct workqueue_struct *streams_wq;
 	spinlock_t lock;		/* ending, kw_stream.unused */
 	struct list_head ending;
 	struct delayed_work work;

@@ -23,7 +23,9 @@ enum kw_fail {
  *	after @wqe_zc_done or at @ended
  * @wqe_zc_done: TCP no longer refers to them; good: the entry has succeeded. In
  *	process context
- * @retire: complete the entries that are done, in the order of posting
+ * @retire: complete the entries that are done, in the order of posting, but no
+ *	more than so many; returns whether there are more. kw_stream_retire()
+ *	calls it
  * @local_op: do an entry that sends nothing; returns enum ib_wc_status
  * @next_recv: take the next entry off the receive ring, as a private, validated
  *	copy, when the one before is done with. Returns 1, 0 if there is none,
@@ -55,7 +57,7 @@ struct kw_stream_ops {
 	void (*wqe_done)(struct kw_stream *s, u32 index, u16 status);
 	void (*wqe_zc_start)(struct kw_stream *s, u32 index);
 	void (*wqe_zc_done)(struct kw_stream *s, u32 index, bool good);
-	void (*retire)(struct kw_stream *s);
+	bool (*retire)(struct kw_stream *s, u32 most);
 	int (*local_op)(struct kw_stream *s, const struct kw_wqe *w);
 
 	int (*next_recv)(struct kw_stream *s, struct kw_recv *r);

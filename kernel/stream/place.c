@@ -64,6 +64,16 @@ static __always_inline bool kw_place_bytes(struct kw_stream *s,
 	return true;
 }
 
+/* Bound the time without preemption: after KW_VEC_MAX bytes a new section. */
+static void kw_place_vec(struct kw_rx_next *next, u32 bytes)
+{
+	if (next->vec_len < KW_VEC_MAX)
+		return;
+	kw_vec_end(next->vec);
+	next->vec = kw_vec_begin(bytes);
+	next->vec_len = 0;
+}
+
 /**
  * kw_place() - place a segment's payload
  * @s: stream
@@ -81,17 +91,20 @@ static __always_inline bool kw_place_bytes(struct kw_stream *s,
 bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
 	      struct kw_cursor *c, struct kw_sg_iter *it)
 {
+	struct kw_rx_next *next = &s->rx.next;
 	u32 len = seg->len, n;
 	bool good;
 
-	s->rx.next.it = it;
-	s->rx.next.vec = kw_vec_begin(len);
-	s->rx.next.vec_len = len;
+	next->it = it;
+	next->vec = kw_vec_begin(len);
+	next->vec_len = 0;
 	for (good = it->run.len || kw_sg_next(s, it); good && len; len -= n) {
 		if (!c->left && !kw_cursor_next(c))
 			break;
-		n = min(len, c->left);
-		good = kw_place_bytes(s, it, c->p, n, s->rx.next.vec);
+		kw_place_vec(next, len);
+		n = min3(len, c->left, (u32)KW_VEC_MAX);
+		good = kw_place_bytes(s, it, c->p, n, next->vec);
+		next->vec_len += n;
 		c->p += n;
 		c->left -= n;
 	}
@@ -226,14 +239,12 @@ static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
 	return span;
 }
 
-/* Bound the time without preemption: after KW_VEC_MAX bytes a new section. */
+/* The same, but what was too short for a section may be followed by more. */
 static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
 {
-	if (next->vec && next->vec_len < KW_VEC_MAX)
-		return;
-	kw_vec_end(next->vec);
-	next->vec = kw_vec_begin(bytes);
-	next->vec_len = 0;
+	if (!next->vec)
+		next->vec_len = KW_VEC_MAX;
+	kw_place_vec(next, bytes);
 }
 
 /**

@@ -70,6 +70,7 @@ static inline void kw_stream_count(const struct kw_stream *s, enum kw_counter c)
 int kw_work_init(void);
 void kw_work_exit(void);
 struct workqueue_struct *kw_streams_wq(bool user);
+struct workqueue_struct *kw_streams_ends_wq(bool user);
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay);
 void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout);

@@ -427,7 +427,26 @@ void kw_rx_data_ready(struct sock *sk)
 }
 
 /**
- * kw_rx_work() - receive what was more than a pass may
+ * kw_stream_retire() - complete the send queue's entries that are done
+ * @s: stream
+ *
+ * The answer to a Read can let all that was posted behind it complete. After
+ * KW_RETIRE_BUDGET entries rx_work continues, and what is done meanwhile waits
+ * for it. What is left when the stream ends is the queue pair's to complete.
+ *
+ * Context: socket lock held, softirq or process.
+ */
+void kw_stream_retire(struct kw_stream *s)
+{
+	if (s->retiring)
+		return;
+	s->retiring = s->ops->retire(s, KW_RETIRE_BUDGET);
+	if (unlikely(s->retiring) && kw_stream_live(s))
+		kw_stream_queue(s, &s->rx_work, 0);
+}
+
+/**
+ * kw_rx_work() - receive, or complete, what was more than a pass may
  * @work: kw_stream.rx_work
  *
  * Context: process.
@@ -439,6 +458,11 @@ void kw_rx_work(struct work_struct *work)
 	struct sock *sk = s->sock->sk;
 
 	lock_sock(sk);
+	if (s->retiring) {
+		s->retiring = false;
+		kw_stream_retire(s);
+		s->ops->notify(s);
+	}
 	/* The end may have come meanwhile. */
 	kw_end_check_lost(sk);
 	if (!s->rx.later)

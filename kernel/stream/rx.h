@@ -25,6 +25,9 @@
 #endif
 #define KW_RX_BUDGET_BYTES	(512 * 1024)
 
+/* Entries of the send queue that are completed in a row. */
+#define KW_RETIRE_BUDGET	256
+
 /**
  * struct kw_segment - a DDP segment whose FPDU is complete and checked
  * @ddp: parsed header

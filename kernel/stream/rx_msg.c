@@ -222,7 +222,7 @@ void kw_rx_read_done(struct kw_stream *s)
 	}
 	if (!e->rtr) {
 		s->ops->wqe_done(s, e->sq_index, IB_WC_SUCCESS);
-		s->ops->retire(s);
+		kw_stream_retire(s);
 	}
 	s->rx.rx_events += !e->unsignaled;
 }

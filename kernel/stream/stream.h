@@ -198,7 +198,8 @@ enum kw_stream_state {
  * @counters: the device's, or those that the queue pair is bound to, by enum
  *	kw_counter
  * @end_work: teardown
- * @rx_work: receives what is more than one pass may
+ * @rx_work: receives what is more than one pass may; with @retiring, completes
+ *	entries, too
  * @tx: transmit state
  * @sock: owned from kw_stream_start() to the last step of kw_end_work(). From
  *	here on all members are of one connection, and 0 when that begins
@@ -207,6 +208,7 @@ enum kw_stream_state {
  * @fin_sent: this side's half is closed
  * @abort: end at once, without the queue pair
  * @reset: with a reset
+ * @retiring: more entries are done than one pass completes; socket lock
  * @deadline: jiffies by which teardown ends, however far it got
  * @una: first byte that the peer had not acknowledged when @deadline was set
  * @status: why the stream ended: 0 or -errno
@@ -252,6 +254,7 @@ struct kw_stream {
 	bool fin_sent;
 	bool abort;
 	bool reset;
+	bool retiring;
 	unsigned long deadline;
 	u32 una;
 	int status;
@@ -336,9 +339,10 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
+void kw_stream_retire(struct kw_stream *s);
+bool kw_stream_run(struct kw_stream *s, struct work_struct *work);
 void kw_stream_abort(struct kw_stream *s);
 
-bool kw_streams_run(struct work_struct *work);
 int kw_streams_init(void);
 void kw_streams_queue(struct delayed_work *work, unsigned long delay);
 void kw_streams_exit(void);

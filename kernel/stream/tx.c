@@ -88,7 +88,7 @@ static enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
 	}
 	tx->out_eor = false;
 	tx->out_list = false;
-	s->ops->retire(s);
+	kw_stream_retire(s);
 	return KW_TX_IDLE;
 }
 

@@ -23,11 +23,11 @@
 #define KW_VEC_MIN	2560
 
 /*
- * Bytes after which a section ends, some five microseconds: processes on this
+ * Bytes after which a section ends, some three microseconds: processes on this
  * CPU wait for its end. Ending one and beginning the next costs less than one
- * in a hundred of them.
+ * in fifty of them.
  */
-#define KW_VEC_MAX	32768
+#define KW_VEC_MAX	16384
 
 extern bool kw_vec_usable;
 
@@ -35,8 +35,8 @@ void kw_vec_init(void);
 
 /**
  * kw_vec_begin() - begin a section
- * @bytes: of payload that there will be at least; those in one section are not
- *	many more than KW_VEC_MAX
+ * @bytes: of payload that there will be at least; those in one section are at
+ *	most KW_VEC_MAX, or one FPDU more
  *
  * Softirqs and preemption are off until kw_vec_end().
  *

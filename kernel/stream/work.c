@@ -3,6 +3,12 @@
 #include "stream/priv.h"
 
 static struct workqueue_struct *kw_stream_wq;
+/*
+ * For the streams of processes. Work takes the socket lock, and a process may
+ * own that while its cgroup's quota keeps it from running. Kernel consumers do
+ * not wait for the places that such work takes.
+ */
+static struct workqueue_struct *kw_users_wq;
 /* For kw_domain.work of processes, which may have to wait for them. */
 static struct workqueue_struct *kw_ends_wq;
 
@@ -20,9 +26,16 @@ int kw_work_init(void)
 	kw_stream_wq = alloc_workqueue("kiwarp", flags, 0);
 	if (!kw_stream_wq)
 		return -ENOMEM;
+	kw_users_wq = alloc_workqueue("kiwarp_users", flags, WQ_MAX_ACTIVE);
+	if (!kw_users_wq)
+		goto free_streams;
 	kw_ends_wq = alloc_workqueue("kiwarp_ends", flags, WQ_MAX_ACTIVE);
-	if (kw_ends_wq)
-		return 0;
+	if (!kw_ends_wq)
+		goto free_users;
+	return 0;
+free_users:
+	destroy_workqueue(kw_users_wq);
+free_streams:
 	destroy_workqueue(kw_stream_wq);
 	return -ENOMEM;
 }
@@ -35,22 +48,34 @@ int kw_work_init(void)
 void kw_work_exit(void)
 {
 	destroy_workqueue(kw_ends_wq);
+	destroy_workqueue(kw_users_wq);
 	destroy_workqueue(kw_stream_wq);
 }
 
 /**
- * kw_streams_wq() - the queue of a domain's work
+ * kw_streams_wq() - the queue of the work of a domain's streams
  * @user: the domain is a process's
  *
  * Return: the queue.
  */
 struct workqueue_struct *kw_streams_wq(bool user)
 {
+	return user ? kw_users_wq : kw_stream_wq;
+}
+
+/**
+ * kw_streams_ends_wq() - the queue of a domain's own work
+ * @user: the domain is a process's
+ *
+ * Return: the queue.
+ */
+struct workqueue_struct *kw_streams_ends_wq(bool user)
+{
 	return user ? kw_ends_wq : kw_stream_wq;
 }
 
 /**
- * kw_streams_queue() - run work in process context, on the streams' queue
+ * kw_streams_queue() - run work in process context, on kernel consumers' queue
  * @work: the work
  * @delay: jiffies
  *
@@ -62,15 +87,16 @@ void kw_streams_queue(struct delayed_work *work, unsigned long delay)
 }
 
 /**
- * kw_streams_run() - run a queue pair's work in process context, on that queue
+ * kw_stream_run() - run a queue pair's work where that of its stream runs
+ * @s: the stream
  * @work: the work
  *
  * Context: any.
  * Return: false if it was waiting already.
  */
-bool kw_streams_run(struct work_struct *work)
+bool kw_stream_run(struct kw_stream *s, struct work_struct *work)
 {
-	return queue_work(kw_stream_wq, work);
+	return queue_work(s->domain->streams_wq, work);
 }
 
 /**
@@ -84,7 +110,7 @@ bool kw_streams_run(struct work_struct *work)
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay)
 {
-	kw_streams_queue(work, delay);
+	mod_delayed_work(s->domain->streams_wq, work, delay);
 }
 
 /**

@@ -34,6 +34,7 @@
 #include <linux/wait.h>
 #include <net/tcp.h>
 
+#include "stream/charge.h"
 #include "stream/priv.h"
 #include "stream/sg.h"
 #include "stream/vec.h"
@@ -347,13 +348,20 @@ bool kw_zc_busy(const struct kw_stream *s)
  */
 void kw_zc_begin(struct kw_stream *s)
 {
+	struct mem_cgroup *memcg = kw_sk_memcg(s->sock->sk), *before;
+	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
 	struct kw_zcopy *zc = s->zc;
 	struct kw_zc_msg *m;
 
 	if ((s->tx.wqe.flags & KIWARP_SQE_INLINE) ||
 	    !(s->sock->sk->sk_route_caps & NETIF_F_SG))
 		return;
-	m = kzalloc(sizeof(*m), GFP_ATOMIC | __GFP_NOWARN);
+	/* Without one this would be charged to the current task. */
+	if (memcg)
+		gfp |= __GFP_ACCOUNT;
+	before = set_active_memcg(memcg);
+	m = kzalloc(sizeof(*m), gfp);
+	set_active_memcg(before);
 	if (!m)
 		return;
 	m->ubuf.ops = &kw_zc_ops;

@@ -42,10 +42,52 @@ static void kw_cq_overflow_work(struct work_struct *work)
 		.element.cq = &cq->ib,
 		.event = IB_EVENT_CQ_ERR,
 	};
+	struct kw_qp *qp;
 
 	if (cq->ib.event_handler)
 		cq->ib.event_handler(&ev, cq->ib.cq_context);
-	kw_qps_fail(to_kw_dev(cq->ib.device), cq);
+	mutex_lock(&cq->qps_lock);
+	list_for_each_entry(qp, &cq->senders, scq_node) {
+		kw_qp_fail(qp);
+		cond_resched();
+	}
+	list_for_each_entry(qp, &cq->receivers, rcq_node) {
+		kw_qp_fail(qp);
+		cond_resched();
+	}
+	mutex_unlock(&cq->qps_lock);
+}
+
+/**
+ * kw_cq_add_qp() - a queue pair is to fail with its completion queues
+ * @qp: queue pair
+ *
+ * Context: process.
+ */
+void kw_cq_add_qp(struct kw_qp *qp)
+{
+	mutex_lock(&qp->scq->qps_lock);
+	list_add_tail(&qp->scq_node, &qp->scq->senders);
+	mutex_unlock(&qp->scq->qps_lock);
+	mutex_lock(&qp->rcq->qps_lock);
+	list_add_tail(&qp->rcq_node, &qp->rcq->receivers);
+	mutex_unlock(&qp->rcq->qps_lock);
+}
+
+/**
+ * kw_cq_del_qp() - a queue pair is to be destroyed
+ * @qp: queue pair
+ *
+ * Context: process; waits for an overflow that is being handled.
+ */
+void kw_cq_del_qp(struct kw_qp *qp)
+{
+	mutex_lock(&qp->scq->qps_lock);
+	list_del(&qp->scq_node);
+	mutex_unlock(&qp->scq->qps_lock);
+	mutex_lock(&qp->rcq->qps_lock);
+	list_del(&qp->rcq_node);
+	mutex_unlock(&qp->rcq->qps_lock);
 }
 
 static bool kw_cq_full(struct kw_cq *cq)
@@ -70,14 +112,14 @@ static void kw_cq_stamp(const struct kw_ring *ring, u32 index)
 	};
 }
 
-/* With the lock: an entry has no place. */
-static void kw_cq_overflow(struct kw_cq *cq)
+/* With the lock: an entry of @qp has no place. */
+static void kw_cq_overflow(struct kw_cq *cq, struct kw_qp *qp)
 {
 	kw_count(to_kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
 	if (cq->lossy)
 		return;
 	cq->overflow = true;
-	schedule_work(&cq->overflow_work);
+	kw_stream_run(&qp->stream, &cq->overflow_work);
 }
 
 /**
@@ -102,7 +144,7 @@ void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 	if (cq->overflow)
 		goto out;
 	if (kw_cq_full(cq)) {
-		kw_cq_overflow(cq);
+		kw_cq_overflow(cq, to_kw_qp(ibqp));
 		goto out;
 	}
 	trace_kw_completion(cq, cqe);
@@ -570,6 +612,9 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	hrtimer_setup(&cq->mod_timer, kw_cq_mod_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
 	mutex_init(&cq->resize_lock);
+	mutex_init(&cq->qps_lock);
+	INIT_LIST_HEAD(&cq->senders);
+	INIT_LIST_HEAD(&cq->receivers);
 	cq->user = uctx;
 	cq->stamped = attr->flags & IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
 	cq->lossy = attr->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;

@@ -32,6 +32,8 @@ static inline struct kiwarp_cq_stamp *kw_cq_stamp_at(const struct kw_ring *r,
 	return &stamps[index & r->mask];
 }
 
+void kw_cq_add_qp(struct kw_qp *qp);
+void kw_cq_del_qp(struct kw_qp *qp);
 int kw_cq_respond(const struct kw_cq *cq, const struct kw_queue_mem *mem,
 		  u32 entries, struct ib_udata *udata);
 

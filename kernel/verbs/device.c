@@ -322,6 +322,8 @@ int kw_device_create(const char *name, struct net_device *netdev,
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ |
 				 XA_FLAGS_ACCOUNT);
 	lockdep_set_class(&dev->qps.xa_lock, &kw_qps_lock_key);
+	spin_lock_init(&dev->eps_lock);
+	INIT_LIST_HEAD(&dev->eps);
 	kw_settings_init(&dev->settings);
 	kw_counter_sets_init(&dev->counter_sets);
 	dev->counters = alloc_percpu(struct kw_counters);

@@ -10,7 +10,9 @@
 #include <linux/workqueue.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "compat.h"
 #include "trace.h"
+#include "verbs/cq.h"
 #include "verbs/qp.h"
 
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -162,6 +164,47 @@ void kw_qp_set_state(struct kw_qp *qp, u8 state)
 	WRITE_ONCE(kw_ctrl(&qp->rq)->state, state);
 }
 
+static enum kw_qp_event_kind kw_qp_event_kind(enum ib_event_type type)
+{
+	switch (type) {
+	case IB_EVENT_QP_REQ_ERR:
+		return KW_QP_EVENT_REQ_ERR;
+	case IB_EVENT_QP_ACCESS_ERR:
+		return KW_QP_EVENT_ACCESS_ERR;
+	case IB_EVENT_QP_LAST_WQE_REACHED:
+		return KW_QP_EVENT_LAST_WQE;
+	default:
+		return KW_QP_EVENT_FATAL;
+	}
+}
+
+/*
+ * ib_uverbs allocates each event, charged to no user, and a process may connect
+ * again and again without reading any. So none is raised while one of its kind
+ * waits to be read. They are read in order: the last one of a kind was read if
+ * as many were as had been raised with it. The RDMA core may have had no memory
+ * for one, and counts fewer than were raised; that is over once none waits.
+ *
+ * Otherwise notes that the event is raised now.
+ */
+static bool kw_qp_event_unread(struct kw_qp *qp, enum ib_event_type type)
+{
+	enum kw_qp_event_kind kind = kw_qp_event_kind(type);
+	const struct kw_compat_uqp *u = qp->uevents;
+	u32 read;
+
+	if (!u)
+		return false;
+	/* One that is read meanwhile counts as waiting still. */
+	read = READ_ONCE(u->async_reported);
+	if (list_empty(&u->async_events))
+		qp->raised[KW_QP_EVENT_ALL] = read;
+	else if ((s32)(qp->raised[kind] - read) > 0)
+		return true;
+	qp->raised[kind] = ++qp->raised[KW_QP_EVENT_ALL];
+	return false;
+}
+
 /*
  * A kernel consumer's handler may take a lock that is held around a post, and
  * the RDMA core never calls it from a post (the kernel's
@@ -178,6 +221,8 @@ static void kw_qp_event_work(struct work_struct *work)
 	unsigned int type;
 
 	for_each_set_bit(type, &events, BITS_PER_LONG) {
+		if (kw_qp_event_unread(qp, type))
+			continue;
 		ev.event = type;
 		qp->ib.event_handler(&ev, qp->ib.qp_context);
 	}
@@ -189,7 +234,8 @@ static void kw_qp_event_work(struct work_struct *work)
  * @qp: queue pair
  * @type: event
  *
- * The handler is called in softirq, and before destroy_qp returns.
+ * The handler is called in softirq, and before destroy_qp returns. For a process
+ * it is not called while an event of the same kind waits to be read.
  *
  * Context: any, under any lock.
  */
@@ -290,6 +336,16 @@ static void kw_qp_free_rings(struct kw_qp *qp)
 	kvfree(qp->sq_track);
 }
 
+static int kw_qp_init_events(struct kw_qp *qp)
+{
+	qp->uevents = kw_compat_qp_events(qp->ib.uobject);
+	if (qp->uevents)
+		return 0;
+	ibdev_warn_ratelimited(qp->ib.device,
+			       "this kernel does not let events of queue pairs be bounded\n");
+	return -EOPNOTSUPP;
+}
+
 static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)
 {
 	struct kiwarp_create_qp_resp resp = {
@@ -333,6 +389,7 @@ static void kw_qpn_release(struct kw_device *dev, u32 qpn)
 /* From here on, others take references. Needs no memory and cannot fail. */
 static void kw_qp_publish(struct kw_qp *qp)
 {
+	kw_cq_add_qp(qp);
 	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, qp, GFP_KERNEL);
 }
 
@@ -340,6 +397,7 @@ static void kw_qp_publish(struct kw_qp *qp)
 static void kw_qp_withdraw(struct kw_qp *qp)
 {
 	xa_store_irq(&qp->dev->qps, qp->ib.qp_num, NULL, GFP_KERNEL);
+	kw_cq_del_qp(qp);
 }
 
 static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
@@ -368,7 +426,8 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
  * @attr: requested attributes; its capacities become the granted ones
  * @udata: user space's buffers, or NULL
  *
- * Return: 0, -EOPNOTSUPP (type, flags), -EINVAL (limits, an SRQ of another
+ * Return: 0, -EOPNOTSUPP (type, flags; a process's in a kernel that
+ * kw_compat_qp_events() does not know), -EINVAL (limits, an SRQ of another
  * protection domain), -ENOMEM.
  */
 int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
@@ -381,6 +440,8 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	int ret;
 
 	ret = kw_qp_check_init(ibqp->pd, attr);
+	if (!ret && uctx)
+		ret = kw_qp_init_events(qp);
 	if (ret)
 		return ret;
 	if (atomic_inc_return(&dev->nr_qp) > KW_MAX_QP) {
@@ -464,11 +525,10 @@ void kw_qp_fail(struct kw_qp *qp)
 /**
  * kw_qps_fail() - move queue pairs to ERROR and abort their connections
  * @dev: device
- * @cq: only those that use this completion queue; NULL for all
  *
  * Context: process, without locks.
  */
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
+void kw_qps_fail(struct kw_device *dev)
 {
 	unsigned long qpn = 0;
 
@@ -476,8 +536,7 @@ void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
 		struct kw_qp *qp = kw_qp_find(dev, qpn);
 
 		if (qp) {
-			if (!cq || qp->scq == cq || qp->rcq == cq)
-				kw_qp_fail(qp);
+			kw_qp_fail(qp);
 			kw_qp_put(qp);
 		}
 		qpn++;

@@ -296,7 +296,7 @@ void kw_qp_flush(struct kw_qp *qp)
 		if (--batches)
 			continue;
 		kw_qp_get(qp);
-		if (!kw_streams_run(&qp->flush_work))
+		if (!kw_stream_run(&qp->stream, &qp->flush_work))
 			kw_qp_put(qp);
 		return;
 	}

@@ -182,7 +182,7 @@ static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	return true;
 }
 
-/* It completes when all before it have: kw_qp_op_retire(). */
+/* It completes when all before it have: kw_stream_retire(). */
 static void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
@@ -192,20 +192,23 @@ static void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 	t->status = status;
 }
 
-static void kw_qp_op_retire(struct kw_stream *s)
+static bool kw_qp_op_retire(struct kw_stream *s, u32 most)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
 
 	/* kw_qp_flush() completes a failed stream's work, under another lock. */
 	if (qp->idle)
-		return;
+		return false;
 	while (qp->sq_done != qp->sq_next) {
 		t = &qp->sq_track[qp->sq_done & qp->sq.mask];
 		if (!t->done)
 			break;
+		if (!most--)
+			return true;
 		kw_qp_complete_sq(qp, t, t->status);
 	}
+	return false;
 }
 
 static void kw_qp_op_wqe_zc_start(struct kw_stream *s, u32 index)
@@ -226,7 +229,7 @@ static void kw_qp_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 	kw_qp_flush(qp);
 	if (good) {
 		kw_qp_op_wqe_done(s, index, IB_WC_SUCCESS);
-		kw_qp_op_retire(s);
+		kw_stream_retire(s);
 	}
 }
 

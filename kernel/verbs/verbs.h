@@ -127,6 +127,8 @@ struct kw_device {
 	struct kw_counters __percpu *counters;
 	struct xarray counter_sets;	/* rdma_counter.id -> struct kw_counter_set */
 	struct kw_lingers lingers;
+	spinlock_t eps_lock;		/* eps */
+	struct list_head eps;		/* struct kw_ep: all that have not ended */
 };
 
 /**
@@ -383,6 +385,9 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @mod_solicited: one of the entries since then was solicited
  * @mod_timer: the period
  * @resize_lock: one change of @ring at a time
+ * @qps_lock: @senders, @receivers
+ * @senders: queue pairs whose send completions come here
+ * @receivers: those whose receive completions do
  */
 struct kw_cq {
 	struct ib_cq ib;
@@ -415,6 +420,9 @@ struct kw_cq {
 	bool mod_solicited;
 	struct hrtimer mod_timer;
 	struct mutex resize_lock;	/* see above */
+	struct mutex qps_lock;		/* senders, receivers */
+	struct list_head senders;
+	struct list_head receivers;
 };
 
 /**
@@ -543,6 +551,17 @@ struct kw_cm_link {
 };
 
 struct kw_ep;
+struct kw_compat_uqp;
+
+/* Kinds of a queue pair's events, for kw_qp.raised; and the count of all. */
+enum kw_qp_event_kind {
+	KW_QP_EVENT_FATAL,
+	KW_QP_EVENT_REQ_ERR,
+	KW_QP_EVENT_ACCESS_ERR,
+	KW_QP_EVENT_LAST_WQE,
+	KW_QP_EVENT_ALL,
+	KW_NR_QP_EVENTS,
+};
 
 /**
  * struct kw_qp - RC queue pair
@@ -568,6 +587,8 @@ struct kw_ep;
  * @access: IB_ACCESS_REMOTE_* that the queue pair allows
  * @scq: where send completions go
  * @rcq: where receive completions go
+ * @scq_node: in kw_cq.senders
+ * @rcq_node: in kw_cq.receivers
  * @srq: where receives are taken from; NULL: @rq
  * @queue_mem: memory of both rings, the send ring first
  * @sq: send ring
@@ -598,7 +619,10 @@ struct kw_ep;
  * @batch_node: there
  * @batch_len: bytes posted since then
  * @events: BIT(enum ib_event_type) of the events to raise
- * @event_work: raises them; holds a reference
+ * @uevents: a process's events; NULL for a kernel consumer's queue pair
+ * @raised: how many events were raised, when the last of each kind was:
+ *	see kw_qp_event_unread()
+ * @event_work: raises @events; holds a reference
  * @flush_work: completes what a flush has left; holds a reference
  * @cm: called when the connection is over
  * @linger: for the socket of @stream when that has been aborted
@@ -631,6 +655,8 @@ struct kw_qp {
 
 	struct kw_cq *scq;
 	struct kw_cq *rcq;
+	struct list_head scq_node;
+	struct list_head rcq_node;
 	struct kw_srq *srq;
 	struct kw_queue_mem queue_mem;
 	struct kw_ring sq;
@@ -659,6 +685,8 @@ struct kw_qp {
 	u64 batch_len;
 
 	unsigned long events;
+	const struct kw_compat_uqp *uevents;
+	u32 raised[KW_NR_QP_EVENTS];
 	struct work_struct event_work;
 	struct work_struct flush_work;
 	struct kw_cm_link cm;
@@ -748,6 +776,6 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
 void kw_qp_fail(struct kw_qp *qp);
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq);
+void kw_qps_fail(struct kw_device *dev);
 
 #endif /* KW_VERBS_H */

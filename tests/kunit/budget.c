@@ -299,6 +299,86 @@ static void kt_test_end_waits(struct kunit *test)
 							       5 * HZ));
 }
 
+/* As when a Read is answered that many entries have waited for. */
+static void kt_test_retire(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct sock *sk = l->s.sock->sk;
+
+	l->to_retire = KT_SENDS;
+	lock_sock(sk);
+	kt_post_sends(l, 1, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	KUNIT_EXPECT_EQ(test, l->retired, (u32)KW_RETIRE_BUDGET);
+	/* What is done meanwhile waits for the worker. */
+	kt_post_sends(l, 1, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	KUNIT_EXPECT_EQ(test, l->retired, (u32)KW_RETIRE_BUDGET);
+	release_sock(sk);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->retired) == KT_SENDS));
+	lock_sock(sk);
+	KUNIT_EXPECT_LE(test, l->retired_most, (u32)KW_RETIRE_BUDGET);
+	KUNIT_EXPECT_FALSE(test, l->s.retiring);
+	release_sock(sk);
+	kt_expect_done(l, 2);
+}
+
+/* The end does not wait for them. */
+static void kt_test_retire_abort(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct sock *sk = l->s.sock->sk;
+
+	l->to_retire = U32_MAX;
+	lock_sock(sk);
+	kt_post_sends(l, 1, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	release_sock(sk);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	KUNIT_EXPECT_FALSE(test, work_busy(&l->s.rx_work.work));
+}
+
+struct kt_stuck {
+	struct work_struct work;
+	struct completion go;
+};
+
+static void kt_stuck_work(struct work_struct *work)
+{
+	wait_for_completion(&container_of(work, struct kt_stuck, work)->go);
+}
+
+/*
+ * Work of a process's streams waits for sockets that the process owns while it
+ * is kept from running. That of kernel consumers' streams goes on.
+ */
+static void kt_test_own_queue(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct kt_stuck stuck;
+	struct kw_domain other;
+
+	KUNIT_ASSERT_EQ(test, 0, kw_domain_init(&other, false));
+	workqueue_set_max_active(l->domain.streams_wq, 1);
+	init_completion(&stuck.go);
+	INIT_WORK_ONSTACK(&stuck.work, kt_stuck_work);
+	queue_work(l->domain.streams_wq, &stuck.work);
+	/* As of a kernel consumer: only where its work runs counts. */
+	swap(l->domain.streams_wq, other.streams_wq);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
+	swap(l->domain.streams_wq, other.streams_wq);
+	complete(&stuck.go);
+	flush_work(&stuck.work);
+	destroy_work_on_stack(&stuck.work);
+	workqueue_set_max_active(l->domain.streams_wq, WQ_MAX_ACTIVE);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	kw_domain_exit(&other);
+}
+
 static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_messages),
 	KUNIT_CASE(kt_test_bytes),
@@ -311,6 +391,9 @@ static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_early_reset),
 	KUNIT_CASE(kt_test_early_abort),
 	KUNIT_CASE(kt_test_end_waits),
+	KUNIT_CASE(kt_test_own_queue),
+	KUNIT_CASE(kt_test_retire),
+	KUNIT_CASE(kt_test_retire_abort),
 	{}
 };
 

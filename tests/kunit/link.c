@@ -124,8 +124,14 @@ static void kt_op_wqe_zc_done(struct kw_stream *s, u32 index, bool good)
 	WRITE_ONCE(l->nr_zc_done, l->nr_zc_done + 1);
 }
 
-static void kt_op_retire(struct kw_stream *s)
+static bool kt_op_retire(struct kw_stream *s, u32 most)
 {
+	struct kt_link *l = kt_of(s);
+	u32 n = min(l->to_retire, most);
+
+	l->to_retire -= n;
+	WRITE_ONCE(l->retired, l->retired + n);
+	return l->to_retire;
 }
 
 static int kt_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
@@ -210,6 +216,8 @@ static void kt_op_notify(struct kw_stream *s)
 
 	l->wdone_most = max(l->wdone_most, l->nr_wdone - l->wdone_before);
 	l->wdone_before = l->nr_wdone;
+	l->retired_most = max(l->retired_most, l->retired - l->retired_before);
+	l->retired_before = l->retired;
 	l->fpdus_most = max(l->fpdus_most, fpdus - l->fpdus_before);
 	l->fpdus_before = fpdus;
 	l->rx_most = max(l->rx_most, bytes - l->rx_before);

@@ -78,6 +78,10 @@ struct kt_wqe_done {
  * @fpdus_most: most in one pass
  * @rx_before: bytes received, likewise
  * @rx_most: most of them in one pass
+ * @to_retire: entries that are done and that @retired does not count yet
+ * @retired: entries that were completed
+ * @retired_before: @retired at the end of the last pass
+ * @retired_most: most of them in one pass
  * @early: the stream's socket, before it is started
  * @lookups: of regions, that will find them; unlimited at first
  * @nr_zc_started: entries in flight by zero copy, or completed
@@ -112,6 +116,8 @@ struct kt_link {
 	u32 wdone_before, wdone_most;
 	u32 fpdus_before, fpdus_most;
 	u32 rx_before, rx_most;
+	u32 to_retire, retired;
+	u32 retired_before, retired_most;
 	struct socket *early;
 	u32 lookups;
 	u32 nr_zc_started, nr_zc_done;

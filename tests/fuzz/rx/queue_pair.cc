@@ -108,7 +108,7 @@ const kw_stream_ops kOps = {
     .wqe_zc_start = [](kw_stream* s, u32 index) { QueuePair::of(s).zcopyStart(index); },
     .wqe_zc_done = [](kw_stream* s, u32 index,
                       bool good) { QueuePair::of(s).zcopyDone(index, good); },
-    .retire = [](kw_stream*) {},
+    .retire = [](kw_stream*, u32) { return false; },
     .local_op = [](kw_stream*, const kw_wqe*) -> int { return IB_WC_LOC_QP_OP_ERR; },
     .next_recv = [](kw_stream* s, kw_recv* r) { return QueuePair::of(s).nextRecv(r); },
     .recv_done =

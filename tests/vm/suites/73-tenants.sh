@@ -10,9 +10,9 @@ tenants=$TOP/build/host/tests/vm/kiwarp-tenants
 peer=$TOP/tests/vm/tenants/tcp_peer.py
 as_user=(setpriv --reuid=2000 --regid=2000 --clear-groups)
 
-# peers NAME MODE PORT COUNT: as many connections from namespace b.
+# peers NAME MODE PORT COUNT [SOURCE]: as many connections from namespace b.
 peers() {
-	LIMIT=300 start "$1" b python3 -B "$peer" "$2" 10.1.0.1 "$3" "$4"
+	LIMIT=300 start "$1" b python3 -B "$peer" "$2" 10.1.0.1 "${@:3}"
 	peers_log=$server_log
 	until_true 90 grep -q there "$peers_log"
 }
@@ -24,6 +24,10 @@ process_events_and_rings() {
 
 doorbells() {
 	absorb "doorbells" ip netns exec a "$tenants" --doorbells 10.1.0.1
+}
+
+async_events() {
+	absorb "asynchronous events" ip netns exec a "$tenants" --async 10.1.0.1
 }
 
 counted() { [ "$(cat "/sys/class/infiniband/da/ports/1/hw_counters/$1")" -ge "$2" ]; }
@@ -74,26 +78,52 @@ accept_retry() {
 	stop poor
 }
 
+# Whoever asks is answered, and TCP's handshake needs no second try: its first would be after a second.
+ask() { ip netns exec b timeout 60 python3 -B "$peer" ask 10.1.0.1 "$@"; }
+
 # Peers that connect and say nothing, new ones all the time, take no place from others. They could
 # stay for long.
 silent_peers() {
+	local i
 	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
 	start server a rping -s -P -a 10.1.0.1 -p 7301
 	wait_server server a 7301 || die "no listener"
-	check "400 silent peers connect" peers silent silent 7301 400
-	check "a client is served beside them" \
+	for i in 2 3; do
+		check "5000 silent peers of 10.1.0.$i connect" peers "silent$i" silent 7301 5000 "10.1.0.$i"
+	done
+	check_says "ten clients are answered beside them, at once" '^SYNs sent again: 0$' \
+		ask 7301 10 10.1.0.4
+	check "a client of an address of theirs is served beside them" \
 		ip netns exec b rping -c -a 10.1.0.1 -p 7301 -C 1
-	check "the oldest gave way" counted conn_evicted 100
-	stop silent
+	check "the oldest gave way" counted conn_evicted 5000
+	stop silent2
+	stop silent3
 	check "a client is served after them" \
 		ip netns exec b rping -c -a 10.1.0.1 -p 7301 -C 1
 	stop server
 }
 
+# Requests of one peer, which the consumer does not answer, leave places for others.
+many_requests() {
+	echo 600000 >/sys/class/infiniband/da/settings/offer_timeout_ms
+	start slow a "$tenants" --slow 10.1.0.1
+	local log=$server_log
+	wait_server slow a 7303 || die "no listener"
+	check "one peer sends 200 requests" peers many requests 7303 200 10.1.0.2
+	check "its share comes to the consumer" until_true 20 grep -q 'held 32' "$log"
+	check_says "which answers others beside them" 'SYNs sent again' \
+		ask 7303 3 10.1.0.3 10.1.0.4 10.1.0.5
+	stop many
+	stop slow
+}
+
 setup_pair
+for i in 3 4 5; do ip -n b addr add 10.1.0.$i/24 dev vb; done
 process_events_and_rings
 doorbells
+async_events
 who_pays
 silent_peers
+many_requests
 teardown_pair
 finish

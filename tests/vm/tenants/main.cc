@@ -14,26 +14,35 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
-    "kiwarp-tenants --doorbells ADDRESS\n"
+    "kiwarp-tenants --doorbells ADDRESS | --async ADDRESS | --slow ADDRESS\n"
     "  --events     arms a completion queue without reading its events\n"
     "  --rings      creates completion queues until that is refused\n"
     "  --doorbells  rings for as much work as there can be, over a connection to itself\n"
+    "  --async      fails its connections to itself without reading asynchronous events\n"
+    "  --slow       listens, and answers no request that has no private data\n"
     "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
 
 int run(int argc, char** argv) {
-  std::string device, host;
+  std::string device, host, offender, slow;
   bool events = false, rings = false;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
   options.flag("--rings", &rings);
   options.text("--doorbells", &host);
+  options.text("--async", &offender);
+  options.text("--slow", &slow);
   options.parse(argc, argv);
-  if (device.empty() && host.empty()) options.misuse("--device is missing");
+  if (!slow.empty()) {
+    slowConsumer(slow);
+    return 1;
+  }
+  if (device.empty() && host.empty() && offender.empty()) options.misuse("--device is missing");
   Tap tap;
   if (events) eventCases(device, &tap);
   if (rings) ringCases(device, &tap);
   if (!host.empty()) doorbellCases(host, &tap);
+  if (!offender.empty()) asyncCases(offender, &tap);
   return tap.finish();
 }
 
