@@ -621,6 +621,23 @@ static int kw_qp_check_attr(const struct ib_qp_attr *attr, int mask)
 	return 0;
 }
 
+/* A connection's depths are those that MPA start-up has negotiated. */
+static void kw_qp_set_depths(struct kw_qp *qp, const struct ib_qp_attr *attr,
+			     int mask)
+{
+	unsigned long flags;
+	bool fixed;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	fixed = qp->connecting || (qp->state != KIWARP_QPS_RESET &&
+				   qp->state != KIWARP_QPS_INIT);
+	if (!fixed && mask & IB_QP_MAX_QP_RD_ATOMIC)
+		qp->max_ord = attr->max_rd_atomic;
+	if (!fixed && mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		qp->max_ird = attr->max_dest_rd_atomic;
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
 /**
  * kw_modify_qp() - ib_device_ops.modify_qp
  * @ibqp: queue pair
@@ -628,7 +645,8 @@ static int kw_qp_check_attr(const struct ib_qp_attr *attr, int mask)
  * @mask: which of them
  * @udata: unused
  *
- * What is refused changes nothing.
+ * What is refused changes nothing. Depths are only what kw_query_qp() reports,
+ * until a connection has its own.
  *
  * Context: process.
  * Return: 0, -EINVAL (not a state that can be entered from here), -EBUSY
@@ -647,10 +665,7 @@ int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		return ret;
 	if (mask & IB_QP_ACCESS_FLAGS)
 		kw_qp_set_access(qp, attr, mask);
-	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
-		qp->max_ord = attr->max_rd_atomic;
-	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
-		qp->max_ird = attr->max_dest_rd_atomic;
+	kw_qp_set_depths(qp, attr, mask);
 	return 0;
 }
 

@@ -588,7 +588,7 @@ struct kw_ep;
  * @sq_post_lock: @sq_post
  * @rq_post_lock: @rq_post
  * @cap: as granted
- * @max_ird: asked for by modify_qp; 0: the device's limit
+ * @max_ird: for query_qp alone: as set by modify_qp, then as negotiated
  * @max_ord: likewise
  * @scq_dirty: entries posted to @scq since the last notification
  * @rcq_dirty: likewise to @rcq

@@ -196,6 +196,30 @@ void refusedKeepsRights(Env& env) {
   target.expectUntouched("target");
 }
 
+// The depths of a connection are those that were negotiated, whatever is set later.
+void depthsOfConnection(Env& env) {
+  const LooseQp loose(env);
+  ibv_qp_attr attr{};
+  attr.max_rd_atomic = 5;
+  attr.max_dest_rd_atomic = 6;
+  constexpr int kDepths = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+  expectErrno("in INIT", 0, ibv_modify_qp(loose.qp.get(), &attr, kDepths));
+  expectSame("in INIT: initiator's", "5", strf("%d", queryQp(loose.qp.get()).max_rd_atomic));
+  expectSame("in INIT: responder's", "6", strf("%d", queryQp(loose.qp.get()).max_dest_rd_atomic));
+  auto link = env.connect();
+  ibv_qp* qp = link->client.qp();
+  const ibv_qp_attr before = queryQp(qp);
+  attr.max_rd_atomic = static_cast<uint8_t>(before.max_rd_atomic + 1);
+  attr.max_dest_rd_atomic = static_cast<uint8_t>(before.max_dest_rd_atomic + 1);
+  expectErrno("in RTS", 0, ibv_modify_qp(qp, &attr, kDepths));
+  const ibv_qp_attr after = queryQp(qp);
+  expectSame("in RTS: initiator's", strf("%d", before.max_rd_atomic),
+             strf("%d", after.max_rd_atomic));
+  expectSame("in RTS: responder's", strf("%d", before.max_dest_rd_atomic),
+             strf("%d", after.max_dest_rd_atomic));
+  env.expectAlive(*link);
+}
+
 void errorFlushesConnection(Env& env) {
   auto link = env.connect();
   for (uint64_t id = 1; id <= 3; ++id) mustRecv(link->client.qp(), id, {});
@@ -302,6 +326,7 @@ void addQueueCases(std::vector<Case>* cases) {
   cases->push_back({"post-in-wrong-state", wrongState});
   cases->push_back({"modify-wrong-transition", wrongTransition});
   cases->push_back({"modify-refused-keeps-rights", refusedKeepsRights});
+  cases->push_back({"modify-depths", depthsOfConnection});
   cases->push_back({"modify-to-error-flushes", errorFlushesConnection});
   cases->push_back({"send-queue-full", sendQueueFull});
   cases->push_back({"send-queue-unsignalled", unsignalledFreedBySignalled});
