@@ -218,6 +218,7 @@ struct kw_pd {
  * struct kw_mr - memory region
  * @ib: the RDMA core's part
  * @mem: the data path's part
+ * @iova: as the process has named the first byte, with IB_ZERO_BASED, too
  * @umem: pinned pages of a process, or NULL
  * @windows: how many memory windows are bound to it
  * @dmabuf: the memory is part of this buffer; NULL for all others
@@ -235,6 +236,7 @@ struct kw_pd {
 struct kw_mr {
 	struct ib_mr ib;
 	struct kw_mem mem;
+	u64 iova;
 	struct ib_umem *umem;
 	u32 windows;
 	struct dma_buf *dmabuf;
