@@ -4,6 +4,7 @@
 #include <rdma/kiwarp-abi.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -121,10 +122,24 @@ int connectToKernel(Context* context) {
   return 0;
 }
 
+// Is a switch of the device's settings on? No, where sysfs does not show it.
+bool isOn(const ibv_device* device, const char* setting) {
+  std::array<char, IBV_SYSFS_PATH_MAX + 32> path{};
+  std::snprintf(path.data(), path.size(), "%s/settings/%s", device->ibdev_path, setting);
+  std::FILE* file = std::fopen(path.data(), "re");
+  if (file == nullptr) return false;
+  const int value = std::fgetc(file);
+  std::fclose(file);
+  return value == '1';
+}
+
 // Whoever opened the channel has compared versions. A module that can be asked has all that does
-// not depend on a setting.
+// not depend on a setting, but has no answer about settings.
 int queryKernel(Context* context) {
+  const ibv_device* device = context->context.device;
   context->caps = KIWARP_CAP_SRQ | KIWARP_CAP_MW | KIWARP_CAP_RESIZE_CQ | KIWARP_CAP_CQ_TIMESTAMP;
+  if (isOn(device, "immediate")) context->caps |= KIWARP_CAP_IMM;
+  if (isOn(device, "atomics")) context->caps |= KIWARP_CAP_ATOMIC;
   return ibv_cmd_query_context(&context->context, nullptr);
 }
 

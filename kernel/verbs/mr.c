@@ -204,6 +204,17 @@ static bool kw_mr_range_good(u64 start, u64 len, u64 base)
 	return len && start + len >= start && base + (len - 1) >= base;
 }
 
+/*
+ * Those of struct ib_mr are the RDMA core's, which sets them for some of its
+ * commands.
+ */
+static void kw_mr_name(struct kw_mr *mr, u64 iova, u64 len)
+{
+	mr->iova = iova;
+	mr->ib.iova = iova;
+	mr->ib.length = len;
+}
+
 /**
  * kw_reg_user_mr() - pin and register a process's memory
  * @ibpd: protection domain
@@ -240,9 +251,7 @@ struct ib_mr *kw_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 len, u64 iova,
 		kw_mr_free(dev, mr);
 		return ERR_PTR(ret);
 	}
-	/* The RDMA core sets these for one of its two commands only. */
-	mr->ib.iova = named;
-	mr->ib.length = len;
+	kw_mr_name(mr, named, len);
 	mr->mem.base = iova;
 	mr->mem.valid = true;
 	return kw_mr_publish(dev, mr);
@@ -279,8 +288,7 @@ struct ib_mr *kw_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 len,
 		kw_mr_free(dev, mr);
 		return ERR_PTR(ret);
 	}
-	mr->ib.iova = iova;
-	mr->ib.length = len;
+	kw_mr_name(mr, iova, len);
 	mr->mem.base = iova;
 	mr->mem.valid = true;
 	return kw_mr_publish(dev, mr);
@@ -313,15 +321,14 @@ static int kw_rereg_prepare(struct kw_mr *mr, const struct kw_mr *old,
 	u64 base;
 
 	if (!(flags & IB_MR_REREG_TRANS)) {
-		iova = old->ib.iova;
+		iova = old->iova;
 		start = 0;
 		len = old->mem.len;
 	}
 	base = access & IB_ZERO_BASED ? 0 : iova;
 	if (!kw_mr_range_good(start, len, base))
 		return -EINVAL;
-	mr->ib.iova = iova;
-	mr->ib.length = len;
+	kw_mr_name(mr, iova, len);
 	mr->mem.base = base;
 	mr->mem.len = len;
 	if (flags & IB_MR_REREG_TRANS)

@@ -5,6 +5,11 @@
  * The CPU copies data, in any context. So the exporter must support vmap. The
  * mapping pins the pages. What is sent from there is always copied: when the
  * region goes the exporter may free pages that TCP still refers to.
+ *
+ * A copy is not bracketed by dma_buf_begin_cpu_access() and _end_cpu_access(),
+ * which may sleep. Where devices are coherent with the CPU's caches that is not
+ * needed. Elsewhere a process has to order its device's accesses and the peer's
+ * by DMA_BUF_IOCTL_SYNC, as for its own mapping of the buffer.
  */
 #include <linux/dma-buf.h>
 #include <linux/iosys-map.h>

@@ -8,6 +8,10 @@
  * type 2 is for the stream whose send queue bound it, which is the second
  * association that RFC 5041 section 8.2 asks for. It is bound until that queue
  * or that peer invalidates it, or the stream ends.
+ *
+ * A device reports type 2A, where the queue pair is checked, or type 2B, where
+ * the protection domain is checked, too: Linux's commit 7083e42ee2ff ("IB/core:
+ * Add "type 2" memory windows support"). It is 2B here.
  */
 #include <linux/list.h>
 #include <linux/slab.h>

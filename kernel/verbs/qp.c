@@ -665,12 +665,47 @@ static void kw_qp_set_access(struct kw_qp *qp, const struct ib_qp_attr *attr,
 	WRITE_ONCE(qp->stream.access, access);
 }
 
+static int kw_qp_check_attr(const struct ib_qp_attr *attr, int mask)
+{
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	if (mask & IB_QP_ACCESS_FLAGS && attr->qp_access_flags & ~KW_QP_ACCESS)
+		return -EINVAL;
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC &&
+	    attr->max_rd_atomic > KW_MAX_QP_RD_ATOM)
+		return -EINVAL;
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC &&
+	    attr->max_dest_rd_atomic > KW_MAX_QP_RD_ATOM)
+		return -EINVAL;
+	return 0;
+}
+
+/* A connection's depths are those that MPA start-up has negotiated. */
+static void kw_qp_set_depths(struct kw_qp *qp, const struct ib_qp_attr *attr,
+			     int mask)
+{
+	unsigned long flags;
+	bool fixed;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	fixed = qp->connecting || (qp->state != KIWARP_QPS_RESET &&
+				   qp->state != KIWARP_QPS_INIT);
+	if (!fixed && mask & IB_QP_MAX_QP_RD_ATOMIC)
+		qp->max_ord = attr->max_rd_atomic;
+	if (!fixed && mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		qp->max_ird = attr->max_dest_rd_atomic;
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
 /**
  * kw_modify_qp() - ib_device_ops.modify_qp
  * @ibqp: queue pair
  * @attr: new attributes
  * @mask: which of them
  * @udata: unused
+ *
+ * What is refused changes nothing. Depths are only what kw_query_qp() reports,
+ * until a connection has its own.
  *
  * Context: process.
  * Return: 0, -EINVAL (not a state that can be entered from here), -EBUSY
@@ -680,25 +715,17 @@ int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		 struct ib_udata *udata)
 {
 	struct kw_qp *qp = to_kw_qp(ibqp);
+	int ret;
 
-	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
-		return -EOPNOTSUPP;
-	if (mask & IB_QP_ACCESS_FLAGS) {
-		if (attr->qp_access_flags & ~KW_QP_ACCESS)
-			return -EINVAL;
+	ret = kw_qp_check_attr(attr, mask);
+	if (!ret && mask & IB_QP_STATE)
+		ret = kw_qp_change_state(qp, attr->qp_state);
+	if (ret)
+		return ret;
+	if (mask & IB_QP_ACCESS_FLAGS)
 		kw_qp_set_access(qp, attr, mask);
-	}
-	if (mask & IB_QP_MAX_QP_RD_ATOMIC) {
-		if (attr->max_rd_atomic > KW_MAX_QP_RD_ATOM)
-			return -EINVAL;
-		qp->max_ord = attr->max_rd_atomic;
-	}
-	if (mask & IB_QP_MAX_DEST_RD_ATOMIC) {
-		if (attr->max_dest_rd_atomic > KW_MAX_QP_RD_ATOM)
-			return -EINVAL;
-		qp->max_ird = attr->max_dest_rd_atomic;
-	}
-	return mask & IB_QP_STATE ? kw_qp_change_state(qp, attr->qp_state) : 0;
+	kw_qp_set_depths(qp, attr, mask);
+	return 0;
 }
 
 static enum ib_qp_state kw_qp_ib_state(const struct kw_qp *qp)

@@ -220,6 +220,7 @@ struct kw_pd {
  * struct kw_mr - memory region
  * @ib: the RDMA core's part
  * @mem: the data path's part
+ * @iova: as the process has named the first byte, with IB_ZERO_BASED, too
  * @umem: pinned pages of a process, or NULL
  * @windows: how many memory windows are bound to it
  * @dmabuf: the memory is part of this buffer; NULL for all others
@@ -237,6 +238,7 @@ struct kw_pd {
 struct kw_mr {
 	struct ib_mr ib;
 	struct kw_mem mem;
+	u64 iova;
 	struct ib_umem *umem;
 	u32 windows;
 	struct dma_buf *dmabuf;
@@ -609,7 +611,7 @@ enum kw_qp_event_kind {
  * @sq_post_lock: @sq_post
  * @rq_post_lock: @rq_post
  * @cap: as granted
- * @max_ird: asked for by modify_qp; 0: the device's limit
+ * @max_ird: for query_qp alone: as set by modify_qp, then as negotiated
  * @max_ord: likewise
  * @scq_dirty: entries posted to @scq since the last notification
  * @rcq_dirty: likewise to @rcq

@@ -197,6 +197,7 @@ void kt_pattern(u8 *p, u32 len, u8 seed);
 extern struct kunit_suite kt_wire_suite;
 extern struct kunit_suite kt_stag_suite;
 extern struct kunit_suite kt_window_suite;
+extern struct kunit_suite kt_queue_suite;
 extern struct kunit_suite kt_receive_suite;
 extern struct kunit_suite kt_segment_suite;
 extern struct kunit_suite kt_msn_suite;

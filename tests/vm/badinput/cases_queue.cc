@@ -163,6 +163,63 @@ void wrongTransition(Env& env) {
   env.expectState(loose.qp.get(), IBV_QPS_INIT, "QP");
 }
 
+ibv_qp_attr queryQp(ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  checkErrno(ibv_query_qp(qp, &attr, IBV_QP_ACCESS_FLAGS, &init), "ibv_query_qp");
+  return attr;
+}
+
+// A call that is refused leaves the rights of a running connection as they are.
+void refusedKeepsRights(Env& env) {
+  constexpr unsigned kRights = IBV_ACCESS_REMOTE_READ;
+  auto link = env.connect();
+  ibv_qp* qp = link->server.qp();
+  const Buffer source(env.pd(), kSize, kLocal), target(env.pd(), kSize, kFull);
+  setQpAccess(qp, kRights);
+  const ibv_qp_attr before = queryQp(qp);
+  ibv_qp_attr attr = before;
+  attr.qp_state = IBV_QPS_INIT;
+  attr.qp_access_flags = 0;
+  expectErrno("RTS to INIT", EINVAL, ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS));
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  attr.max_rd_atomic = 255;
+  attr.max_dest_rd_atomic = 255;
+  for (const ibv_qp_attr_mask depth : {IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MAX_DEST_RD_ATOMIC}) {
+    expectErrno("too deep", EINVAL, ibv_modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS | depth));
+  }
+  expectSame("rights", strf("%#x", kRights), strf("%#x", queryQp(qp).qp_access_flags));
+  const Work work = Work::write(1, {source.sge(0, 8)}, target.address(), target.rkey());
+  expectErrno("the peer's Write", 0, postSend(link->client.qp(), {work}).error);
+  env.expectEvent(qp, {IBV_EVENT_QP_ACCESS_ERR}, "event");
+  env.expectEnded(*link);
+  target.expectUntouched("target");
+}
+
+// The depths of a connection are those that were negotiated, whatever is set later.
+void depthsOfConnection(Env& env) {
+  const LooseQp loose(env);
+  ibv_qp_attr attr{};
+  attr.max_rd_atomic = 5;
+  attr.max_dest_rd_atomic = 6;
+  constexpr int kDepths = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+  expectErrno("in INIT", 0, ibv_modify_qp(loose.qp.get(), &attr, kDepths));
+  expectSame("in INIT: initiator's", "5", strf("%d", queryQp(loose.qp.get()).max_rd_atomic));
+  expectSame("in INIT: responder's", "6", strf("%d", queryQp(loose.qp.get()).max_dest_rd_atomic));
+  auto link = env.connect();
+  ibv_qp* qp = link->client.qp();
+  const ibv_qp_attr before = queryQp(qp);
+  attr.max_rd_atomic = static_cast<uint8_t>(before.max_rd_atomic + 1);
+  attr.max_dest_rd_atomic = static_cast<uint8_t>(before.max_dest_rd_atomic + 1);
+  expectErrno("in RTS", 0, ibv_modify_qp(qp, &attr, kDepths));
+  const ibv_qp_attr after = queryQp(qp);
+  expectSame("in RTS: initiator's", strf("%d", before.max_rd_atomic),
+             strf("%d", after.max_rd_atomic));
+  expectSame("in RTS: responder's", strf("%d", before.max_dest_rd_atomic),
+             strf("%d", after.max_dest_rd_atomic));
+  env.expectAlive(*link);
+}
+
 void errorFlushesConnection(Env& env) {
   auto link = env.connect();
   for (uint64_t id = 1; id <= 3; ++id) mustRecv(link->client.qp(), id, {});
@@ -268,6 +325,8 @@ void addQueueCases(std::vector<Case>* cases) {
   cases->push_back({"post-undefined-opcode", undefinedOpcode});
   cases->push_back({"post-in-wrong-state", wrongState});
   cases->push_back({"modify-wrong-transition", wrongTransition});
+  cases->push_back({"modify-refused-keeps-rights", refusedKeepsRights});
+  cases->push_back({"modify-depths", depthsOfConnection});
   cases->push_back({"modify-to-error-flushes", errorFlushesConnection});
   cases->push_back({"send-queue-full", sendQueueFull});
   cases->push_back({"send-queue-unsignalled", unsignalledFreedBySignalled});

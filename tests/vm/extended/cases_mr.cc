@@ -123,6 +123,17 @@ void reregToWrite(Env& env) {
   expectWrites(env, "with rights", mr.get(), pages.memory.data());
 }
 
+// A change of rights alone names no address: the region keeps its own, however often.
+void reregKeepsAddress(Env& env) {
+  Pages pages(2);
+  Mr mr = regMr(env.pd(), pages.memory.data(), pages.memory.size(), kWritable);
+  for (const int access : {kReadable, kWritable}) {
+    expectErrno("rights", 0,
+                ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access));
+    expectRegion(env, "no address", mr.get(), {env.pd(), &pages, access});
+  }
+}
+
 // The same address, other pages behind it.
 void reregNewPages(Env& env) {
   Pages pages(2);
@@ -383,6 +394,7 @@ void refused(Env& env) {
 void addMrCases(std::vector<Case>* cases) {
   cases->insert(cases->end(), {{"mr-rereg", reregAll},
                                {"mr-rereg-write", reregToWrite},
+                               {"mr-rereg-address", reregKeepsAddress},
                                {"mr-rereg-new-pages", reregNewPages},
                                {"mr-rereg-refused", reregRefused},
                                {"mr-rereg-pd", reregPdInUse},

@@ -2,6 +2,8 @@
 //
 // Posting by ibv_wr_*().
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -390,11 +392,12 @@ void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoi
   expectErrno("a Send in RESET", EINVAL, ibv_wr_complete(ex));
 }
 
+constexpr uint64_t kExtensions[] = {
+    IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP};
+
 // The suite runs this with the settings of RFC 7306 off, and on.
 void extensions(Env& env) {
-  constexpr uint64_t kExtensions[] = {
-      IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
-      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP};
   uint64_t all = kOps;
   for (uint64_t op : kExtensions) all |= op;
   if (env.attr().atomic_cap != IBV_ATOMIC_NONE) {
@@ -406,6 +409,28 @@ void extensions(Env& env) {
     return;
   }
   for (uint64_t op : kExtensions) refuseQp(env, "switched off", EOPNOTSUPP, kOps | op);
+}
+
+// A device that was imported has the settings of RFC 7306, too.
+void extensionsImported(Env& env) {
+  const int error = env.attr().atomic_cap != IBV_ATOMIC_NONE ? 0 : EOPNOTSUPP;
+  ibv_context* context = ibv_import_device(dup(env.context()->cmd_fd));
+  if (!context) fail("ibv_import_device: %s", errnoName(errno).c_str());
+  {
+    const Pd pd(ibv_alloc_pd(context));
+    const Cq cq = createCq(context, 16);
+    QpConfig config;
+    config.pd = pd.get();
+    config.send_cq = config.recv_cq = cq.get();
+    for (uint64_t op : kExtensions) {
+      ibv_qp_init_attr_ex attr = attributes(config, op);
+      errno = 0;
+      const RawQp qp(ibv_create_qp_ex(context, &attr));
+      expectErrno(strf("operation %llx", static_cast<unsigned long long>(op)), error,
+                  qp ? 0 : errno);
+    }
+  }
+  expectErrno("ibv_close_device", 0, ibv_close_device(context));
 }
 
 void created(Env& env) {
@@ -430,6 +455,7 @@ void addPostCases(std::vector<Case>* cases) {
                                {"post-invalidate", sendInvalidate},
                                {"post-windows", windows},
                                {"post-extensions", extensions},
+                               {"post-extensions-imported", extensionsImported},
                                {"post-created", created}});
 }
 

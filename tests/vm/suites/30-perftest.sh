@@ -23,6 +23,8 @@ perf() {
 	[ "$seen" = "$rows" ] || not_ok "$what: $seen of $rows rows in the table" "$log"
 }
 
+has_option() { "$1" --help 2>&1 | grep -qe "$2"; } # PROGRAM OPTION
+
 # Every power of two from 2 to 2^23.
 all=23
 
@@ -66,10 +68,16 @@ bandwidth() {
 	perf "$bw, 16 queue pairs" 1 "$bw" -q 16 -s 16384 -n 41 -t 16
 	perf "$bw, 16 queue pairs, both directions" 1 "$bw" -q 16 -b -s 16384 $(whole 21)
 	perf "$bw, lists of 8 work requests" 1 "$bw" -l 8 -s 4096 -n 400
+	# All others post by ibv_wr_*(), if perftest can.
+	if has_option "$bw" --use_old_post_send; then
+		perf "$bw, ibv_post_send()" 1 "$bw" --use_old_post_send -s 65536 -n 101
+		perf "$bw, ibv_post_send(), both directions" 1 "$bw" --use_old_post_send -b -s 64 $(whole 101)
+	fi
 	case $verb in
 	write) perf "$bw, all sizes" "$all" "$bw" -a -n 5 -t 5 ;;
 	read) perf "$bw, both directions, all sizes" "$all" "$bw" -b -a -n 5 -t 5 ;;
 	send)
+		perf "$bw, shared receive queue" 1 "$bw" --use-srq -s 4096 -n 101
 		send_sizes "" 4
 		send_sizes ", both directions" 11 -b
 		;;
@@ -89,6 +97,9 @@ bandwidth_events() {
 latency() {
 	local verb=$1 lat=ib_$1_lat
 	perf "$lat, polling" 1 "$lat" -s 64 -n 300
+	if has_option "$lat" --use_old_post_send; then
+		perf "$lat, ibv_post_send()" 1 "$lat" --use_old_post_send -s 64 -n 300
+	fi
 	case $verb in
 	write) perf "$lat, all sizes" "$all" "$lat" -a -n 5 ;;
 	read) perf "$lat, events" 1 "$lat" -e -s 64 -n 300 ;;
@@ -156,6 +167,18 @@ patched() {
 	perf "patched ib_send_bw, two receives" 1 ib_send_bw -s 64 -r 2 -n 100
 }
 
+# Debian 12's perftest does not know Writes with Immediate.
+immediates() {
+	local PATH=$PATCHED_PERFTEST:$PATH
+	echo 1 | tee /sys/class/infiniband/d[ab]/settings/immediate >/dev/null
+	perf "ib_write_bw, immediates" 1 ib_write_bw --write_with_imm -s 65536 -n 101
+	perf "ib_write_bw, immediates, ibv_post_send()" 1 \
+		ib_write_bw --write_with_imm --use_old_post_send -s 65536 -n 101
+	perf "ib_write_bw, immediates, both directions" 1 ib_write_bw --write_with_imm -b -s 64 $(whole 101)
+	perf "ib_write_lat, immediates" 1 ib_write_lat --write_with_imm -s 64 -n 300
+	echo 0 | tee /sys/class/infiniband/d[ab]/settings/immediate >/dev/null
+}
+
 # perftest's are eight bytes, and have tables of one row.
 atomic() {
 	local dev kind
@@ -164,6 +187,9 @@ atomic() {
 		perf "ib_atomic_bw, $kind" 1 ib_atomic_bw -A "$kind" -n 300
 		perf "ib_atomic_lat, $kind" 1 ib_atomic_lat -A "$kind" -n 200
 	done
+	if has_option ib_atomic_bw --use_old_post_send; then
+		perf "ib_atomic_bw, ibv_post_send()" 1 ib_atomic_bw --use_old_post_send -n 300
+	fi
 	perf "ib_atomic_bw, both directions" 1 ib_atomic_bw -b $(whole 101)
 	perf "ib_atomic_bw, 16 queue pairs" 1 ib_atomic_bw -q 16 $(whole 41)
 	for dev in da db; do echo 0 >"/sys/class/infiniband/$dev/settings/atomics"; done
@@ -181,9 +207,9 @@ verbs() {
 setup_pair
 parts=(verbs acknowledgments atomic)
 if [ -n "${PATCHED_PERFTEST:-}" ]; then
-	parts+=(patched)
+	parts+=(patched immediates)
 else
-	note "without PATCHED_PERFTEST, what patches/perftest cure is left out"
+	note "without PATCHED_PERFTEST, what patches/perftest cure is left out, and Writes with Immediate"
 fi
 for part in ${PARTS:-${parts[@]}}; do
 	$part

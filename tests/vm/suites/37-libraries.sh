@@ -54,6 +54,8 @@ libfabric() {
 	check_says "libfabric finds the devices" 'provider: verbs' fi_info -p verbs -d kw_va
 	moved 1000000 "libfabric: verbs" pingpong "libfabric: verbs" verbs msg
 	moved 1000000 "libfabric: verbs;ofi_rxm" pingpong "libfabric: verbs;ofi_rxm" 'verbs;ofi_rxm' rdm
+	FI_OFI_RXM_USE_SRX=1 moved 1000000 "libfabric: verbs;ofi_rxm, shared receives" \
+		pingpong "libfabric: verbs;ofi_rxm, shared receives" 'verbs;ofi_rxm' rdm
 }
 
 # Rank 0 and 2 have one end of the wire, 1 and 3 the other.

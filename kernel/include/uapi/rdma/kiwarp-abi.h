@@ -46,6 +46,10 @@
  * what has no bit. Those of RFC 7306 say that the device had the setting when
  * the process opened it. A connection has the setting of its own start: a work
  * request that is not allowed there completes with IBV_WC_LOC_QP_OP_ERR.
+ *
+ * Re-registration, dma-bufs, moderation of completion events and importing have
+ * no bit, since they add nothing to these structures. Their commands go to the
+ * RDMA core, which answers EOPNOTSUPP for a module that has them not.
  */
 #define KIWARP_CAP_SRQ 0x1	/* shared receive queues */
 #define KIWARP_CAP_MW 0x2	/* memory windows: KIWARP_OP_BIND_MW, KIWARP_OP_LOCAL_INV */
