@@ -64,60 +64,63 @@ static const char *const kw_rtr_names[] = {
  * kw_settings, values, default, description)
  */
 #define KW_SETTINGS(X)							\
-	X(mpa_rev, mpa_rev, KW_RANGE(0, 2),				\
-	  2, "MPA revision to request first: 2, 1 or 0 [2]")		\
+	X(mpa_rev, mpa_rev, KW_RANGE(0, 2), 2,				\
+	  "MPA revision to request first: 2, 1 or 0 [2]")		\
 	X(mpa_rev_accept, mpa_rev_accept, KW_NAMES(kw_rev_names),	\
-	  BIT(1) | BIT(2), "MPA revisions to accept and to fall back to [1 2]") \
-	X(crc, crc, KW_SWITCH,						\
-	  1, "Request CRC32C [1]")					\
-	X(markers, markers, KW_SWITCH,					\
-	  0, "Request markers in what the peer sends [0]")		\
-	X(large_fpdu, large_fpdu, KW_SWITCH,				\
-	  0, "Agree to FPDUs larger than a TCP segment, as siw does [0]") \
-	X(p2p, p2p, KW_SWITCH,						\
-	  1, "Offer the peer-to-peer model when connecting [1]")	\
+	  BIT(1) | BIT(2),						\
+	  "MPA revisions to accept and to fall back to [1 2]")		\
+	X(crc, crc, KW_SWITCH, 1,					\
+	  "Request CRC32C [1]")						\
+	X(markers, markers, KW_SWITCH, 0,				\
+	  "Request markers in what the peer sends [0]")			\
+	X(large_fpdu, large_fpdu, KW_SWITCH, 0,				\
+	  "Agree to FPDUs larger than a TCP segment, as siw does [0]")	\
+	X(p2p, p2p, KW_SWITCH, 1,					\
+	  "Offer the peer-to-peer model when connecting [1]")		\
 	X(rtr, rtr, KW_NAMES(kw_rtr_names),				\
-	  BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ), "Ready-to-receive messages to offer and to choose from [write read]") \
-	X(ird_max, ird_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM),		\
-	  KW_MAX_QP_RD_ATOM, "Maximum inbound RDMA Reads of a connection [128]") \
-	X(ord_max, ord_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM),		\
-	  KW_MAX_QP_RD_ATOM, "Maximum outbound RDMA Reads of a connection [128]") \
+	  BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),				\
+	  "Ready-to-receive messages to offer and to choose from [write read]") \
+	X(ird_max, ird_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM), KW_MAX_QP_RD_ATOM, \
+	  "Maximum inbound RDMA Reads of a connection [128]")		\
+	X(ord_max, ord_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM), KW_MAX_QP_RD_ATOM, \
+	  "Maximum outbound RDMA Reads of a connection [128]")		\
 	X(fpdu_max, stream.fpdu_max,					\
-	  KW_RANGE_OR_0(KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX),		\
-	  0, "Maximum FPDU size to send, bytes; 0: a TCP segment [0]")	\
+	  KW_RANGE_OR_0(KW_FPDU_LIMIT_MIN, KW_FPDU_LIMIT_MAX), 0,	\
+	  "Maximum FPDU size to send, bytes; 0: a TCP segment [0]")	\
 	X(zcopy_min, stream.zcopy_min,					\
-	  KW_RANGE_OR_0(KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE),		\
-	  0, "Minimum message size to send without a copy, bytes; 0: off [0]") \
-	X(ack_segments, stream.ack_segments, KW_RANGE_OR_0(2, 16),	\
-	  4, "Maximum TCP segments of a message acknowledged with the reply; 0: off [4]") \
+	  KW_RANGE_OR_0(KW_ZCOPY_LIMIT_MIN, KW_MAX_MSG_SIZE), 0,	\
+	  "Minimum message size to send without a copy, bytes; 0: off [0]") \
+	X(ack_segments, stream.ack_segments, KW_RANGE_OR_0(2, 16), 4,	\
+	  "Maximum TCP segments of a message acknowledged with the reply; 0: off [4]") \
 	X(connect_timeout_ms, connect_timeout_ms, KW_RANGE(100, 600000), \
-	  20000, "Time limit for the TCP connection, milliseconds [20000]") \
-	X(start_timeout_ms, start_timeout_ms, KW_RANGE(100, 600000),	\
-	  10000, "Time limit for an MPA frame other than the reply, milliseconds [10000]") \
-	X(reply_timeout_ms, reply_timeout_ms, KW_RANGE(100, 600000),	\
-	  60000, "Time limit for the peer to accept or reject, milliseconds [60000]") \
-	X(offer_timeout_ms, offer_timeout_ms, KW_RANGE(100, 600000),	\
-	  60000, "Time limit for the local consumer to accept or reject, milliseconds [60000]") \
+	  20000,							\
+	  "Time limit for the TCP connection, milliseconds [20000]")	\
+	X(start_timeout_ms, start_timeout_ms, KW_RANGE(100, 600000), 10000, \
+	  "Time limit for an MPA frame other than the reply, milliseconds [10000]") \
+	X(reply_timeout_ms, reply_timeout_ms, KW_RANGE(100, 600000), 60000, \
+	  "Time limit for the peer to accept or reject, milliseconds [60000]") \
+	X(offer_timeout_ms, offer_timeout_ms, KW_RANGE(100, 600000), 60000, \
+	  "Time limit for the local consumer to accept or reject, milliseconds [60000]") \
 	X(first_fpdu_timeout_ms, stream.first_fpdu_timeout_ms,		\
-	  KW_RANGE_OR_0(1, 60000),					\
-	  200, "Wait for the peer's first FPDU before a responder sends, milliseconds; 0: no limit [200]") \
+	  KW_RANGE_OR_0(1, 60000), 200,					\
+	  "Wait for the first FPDU before a responder sends, milliseconds; 0: no limit [200]") \
 	X(linger_timeout_ms, stream.linger_timeout_ms,			\
-	  KW_RANGE_OR_0(100, 600000),					\
-	  60000, "Time limit to send completed work after an abort, milliseconds; 0: off [60000]") \
-	X(immediate, stream.immediate, KW_SWITCH,			\
-	  0, "Send and accept Immediate Data (RFC 7306); both peers need it [0]") \
-	X(atomics, stream.atomics, KW_SWITCH,				\
-	  0, "Send and accept atomic operations (RFC 7306); both peers need it [0]") \
-	X(keepalive_idle_s, keepalive_idle_s, KW_RANGE_OR_0(1, 32767),	\
-	  7200, "Idle seconds before the first keepalive probe; 0: off [7200]") \
-	X(keepalive_interval_s, keepalive_interval_s, KW_RANGE(1, 32767), \
-	  75, "Seconds between keepalive probes [75]")			\
-	X(keepalive_probes, keepalive_probes, KW_RANGE(1, 127),		\
-	  9, "Unanswered keepalive probes that end a connection [9]")	\
-	X(user_timeout_ms, user_timeout_ms, KW_RANGE_OR_0(100, 86400000), \
-	  0, "Time without an acknowledgment that ends a connection, milliseconds; 0: the system's [0]") \
-	X(port_map, port_map, KW_PORTS,					\
-	  { 0 }, "Port pairs, the consumer's and the wire's, such as 3260:13260 [none]")
+	  KW_RANGE_OR_0(100, 600000), 60000,				\
+	  "Time limit to send completed work after an abort, milliseconds; 0: off [60000]") \
+	X(immediate, stream.immediate, KW_SWITCH, 0,			\
+	  "Send and accept Immediate Data (RFC 7306); both peers need it [0]") \
+	X(atomics, stream.atomics, KW_SWITCH, 0,			\
+	  "Send and accept atomic operations (RFC 7306); both peers need it [0]") \
+	X(keepalive_idle_s, keepalive_idle_s, KW_RANGE_OR_0(1, 32767), 7200, \
+	  "Idle seconds before the first keepalive probe; 0: off [7200]") \
+	X(keepalive_interval_s, keepalive_interval_s, KW_RANGE(1, 32767), 75, \
+	  "Seconds between keepalive probes [75]")			\
+	X(keepalive_probes, keepalive_probes, KW_RANGE(1, 127), 9,	\
+	  "Unanswered keepalive probes that end a connection [9]")	\
+	X(user_timeout_ms, user_timeout_ms, KW_RANGE_OR_0(100, 86400000), 0, \
+	  "Unacknowledged time that ends a connection, milliseconds; 0: the system's [0]") \
+	X(port_map, port_map, KW_PORTS, { 0 },				\
+	  "Port pairs, the consumer's and the wire's, such as 3260:13260 [none]")
 
 #define KW_DEFAULT(_name, _member, _values, _default, _text)		\
 	._member = _default,
