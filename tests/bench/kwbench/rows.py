@@ -99,6 +99,7 @@ AS_CHEAP_AS_TCP = NativeTarget(0.98), NativeTarget(1.02, variant="kiwarp-nocrc")
 # them cannot sleep on events, and the second's figures differ by 7 % from run to run.
 LIKE_PERFTEST = "--depth 128 --signal 64"
 
+
 def _send(options: str = "", **more) -> Client:
     return Client("send", 64, 4000, "messages_per_s", options, **more)
 
