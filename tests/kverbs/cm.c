@@ -4,6 +4,7 @@
  */
 #include <linux/delay.h>
 #include <linux/net.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 #include <rdma/iw_cm.h>
@@ -136,11 +137,32 @@ out:
  * struct kt_rejection - the event of a connect that the peer rejects
  * @came: it has come
  * @event: the event
+ * @connect: connects
+ * @id: iw_cm's identifier
+ * @qpn: number of the queue pair
+ * @ret: of iw_cm_connect()
  */
 struct kt_rejection {
 	struct completion came;
 	struct iw_cm_event event;
+	struct work_struct connect;
+	struct iw_cm_id *id;
+	u32 qpn;
+	int ret;
 };
+
+static void kt_connect_work(struct work_struct *work)
+{
+	struct kt_rejection *r = container_of(work, struct kt_rejection,
+					      connect);
+	struct iw_cm_conn_param param = {
+		.qpn = r->qpn,
+		.ird = 3,
+		.ord = 2,
+	};
+
+	r->ret = iw_cm_connect(r->id, &param);
+}
 
 static int kt_reply(struct iw_cm_id *id, struct iw_cm_event *ev)
 {
@@ -195,10 +217,22 @@ static struct socket *kt_listener(struct sockaddr_storage *addr)
 	return ERR_PTR(ret);
 }
 
+/*
+ * Without an identifier of rdma_cm only a kernel thread may connect a kernel
+ * consumer's queue pair.
+ */
+static int kt_connect_in_thread(struct kt_rejection *r)
+{
+	INIT_WORK_ONSTACK(&r->connect, kt_connect_work);
+	schedule_work(&r->connect);
+	flush_work(&r->connect);
+	destroy_work_on_stack(&r->connect);
+	return r->ret;
+}
+
 static void kt_connect_rejected(struct ib_qp *qp)
 {
-	struct iw_cm_conn_param param = { .qpn = qp->qp_num, .ird = 3, .ord = 2 };
-	struct kt_rejection r = {};
+	struct kt_rejection r = { .qpn = qp->qp_num };
 	struct socket *listener;
 	struct iw_cm_id *id;
 	int ret;
@@ -207,12 +241,13 @@ static void kt_connect_rejected(struct ib_qp *qp)
 	id = iw_create_cm_id(qp->device, kt_reply, &r);
 	if (!kt_equal(PTR_ERR_OR_ZERO(id), 0, "an identifier of iw_cm"))
 		return;
+	r.id = id;
 	ret = kt_addr(&id->local_addr, kt_server(), 0) ?:
 	      kt_addr(&id->remote_addr, kt_client(), KT_PORT);
 	listener = ret ? ERR_PTR(ret) : kt_listener(&id->remote_addr);
 	if (!kt_equal(PTR_ERR_OR_ZERO(listener), 0, "a peer listens"))
 		goto out;
-	if (kt_equal(iw_cm_connect(id, &param), 0, "a connect begins") &&
+	if (kt_equal(kt_connect_in_thread(&r), 0, "a connect begins") &&
 	    kt_equal(kt_reject(listener), 0, "the peer rejects") &&
 	    kt_fact(wait_for_completion_timeout(&r.came, KT_TIMEOUT),
 		    "the rejection is heard")) {
