@@ -3,7 +3,8 @@
 #
 # What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
 # anything, on a wire to which anything is done; then, what has to be true when all of them are gone.
-# MINUTES, SEED: from scripts/chaos. IW_CM_KO, RDMA_UCM_KO: patched, for a kernel without patches/linux.
+# MINUTES, SEED: from scripts/chaos. RDMA_CM_KO: the folder of scripts/rdma-cm, for a kernel without
+# patches/linux.
 TIME_LIMIT=${TIME_LIMIT:-120}
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
@@ -234,8 +235,10 @@ did() { # KIND...: each of them has succeeded, at one side or the other
 
 echo 0 >/proc/sys/debug/exception-trace
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
-[ -z "${IW_CM_KO:-}" ] || load_file "$IW_CM_KO"
-[ -z "${RDMA_UCM_KO:-}" ] || load_file "$RDMA_UCM_KO"
+if [ -n "${RDMA_CM_KO:-}" ]; then
+	load_file "$RDMA_CM_KO/iw_cm.ko"
+	load_file "$RDMA_CM_KO/rdma_ucm.ko"
+fi
 setup_pair
 set_extensions da
 set_extensions db
