@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ Context openDevice(const std::string& name);
 
 void eventCases(const std::string& device, Tap* tap);
 void ringCases(const std::string& device, Tap* tap);
-void doorbellCases(const std::string& host, Tap* tap);
+// With a bound, in microseconds, on how long a real-time thread waits, or 0.
+void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap);
 
 }  // namespace kiwarp::vm

@@ -14,26 +14,29 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
-    "kiwarp-tenants --doorbells ADDRESS\n"
+    "kiwarp-tenants --doorbells ADDRESS [--bound MICROSECONDS]\n"
     "  --events     arms a completion queue without reading its events\n"
     "  --rings      creates completion queues until that is refused\n"
     "  --doorbells  rings for as much work as there can be, over a connection to itself\n"
+    "  --bound      how long a real-time thread may wait meanwhile\n"
     "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
 
 int run(int argc, char** argv) {
   std::string device, host;
   bool events = false, rings = false;
+  uint64_t bound = 0;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
   options.flag("--rings", &rings);
   options.text("--doorbells", &host);
+  options.number("--bound", &bound);
   options.parse(argc, argv);
   if (device.empty() && host.empty()) options.misuse("--device is missing");
   Tap tap;
   if (events) eventCases(device, &tap);
   if (rings) ringCases(device, &tap);
-  if (!host.empty()) doorbellCases(host, &tap);
+  if (!host.empty()) doorbellCases(host, bound, &tap);
   return tap.finish();
 }
 
