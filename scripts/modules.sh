@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # Modules of Linux that Debian's kernels leave out, built from the linux-source package: what
-# scripts/siw, smbdirect and rnbd share. To be sourced after lib.sh.
+# scripts/siw, smbdirect, rnbd and rdma-cm share. To be sourced after lib.sh.
 
 release='' uml=''
 

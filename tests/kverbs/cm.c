@@ -13,6 +13,7 @@
 
 #define KT_PEERS	12
 #define KT_PORT		7900
+#define KT_STALL_PORT	7901
 
 /* iw_cm's limit of requests that wait for a consumer's handler. */
 #define KT_BACKLOG	2
@@ -33,7 +34,26 @@ struct kt_requests {
 	u8 peer[KT_PEERS];
 };
 
-/* iw_cm processes no other event until this returns. */
+/**
+ * struct kt_stall - a listener whose handler does not return
+ * @entered: the handler has been called
+ * @go: it may return
+ * @id: the listener
+ * @peer: whose request it is called for
+ */
+struct kt_stall {
+	struct completion entered;
+	struct completion go;
+	struct rdma_cm_id *id;
+	struct socket *peer;
+};
+
+static struct kt_stall kt_stalled;
+
+/*
+ * iw_cm processes no other event of this listener until this returns; of no
+ * connection, if it is unpatched.
+ */
 static int kt_request(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 {
 	const u8 *pd = ev->param.conn.private_data;
@@ -297,6 +317,79 @@ static void kt_rejected(void)
 	if (!IS_ERR(pd))
 		ib_dealloc_pd(pd);
 	rdma_destroy_id(bound);
+}
+
+static int kt_stall_request(struct rdma_cm_id *id, struct rdma_cm_event *ev)
+{
+	struct kt_stall *s = id->context;
+
+	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return 0;
+	complete(&s->entered);
+	wait_for_completion_state(&s->go, TASK_IDLE);
+	return -ECONNREFUSED;
+}
+
+static int kt_stall_begin(struct kt_stall *s)
+{
+	struct sockaddr_storage dst;
+	int ret;
+
+	ret = kt_addr(&dst, kt_server(), KT_STALL_PORT);
+	ret = ret ?: rdma_bind_addr(s->id, (struct sockaddr *)&dst);
+	ret = ret ?: rdma_listen(s->id, 1);
+	if (ret)
+		return ret;
+	s->peer = kt_peer(&dst, 0);
+	if (IS_ERR(s->peer)) {
+		ret = PTR_ERR(s->peer);
+		s->peer = NULL;
+		return ret;
+	}
+	return wait_for_completion_timeout(&s->entered, KT_TIMEOUT) ? 0 :
+								      -ETIMEDOUT;
+}
+
+static void kt_stall_end(struct kt_stall *s)
+{
+	complete_all(&s->go);
+	rdma_destroy_id(s->id);
+	if (s->peer)
+		sock_release(s->peer);
+	memset(s, 0, sizeof(*s));
+}
+
+/**
+ * kt_stall() - let a handler of iw_cm's events wait
+ * @on: true: until the next call. false: no more
+ *
+ * Context: process, one call at a time.
+ * Return: 0 if the state is as asked for, or -errno.
+ */
+int kt_stall(bool on)
+{
+	struct kt_stall *s = &kt_stalled;
+	int ret;
+
+	if (on == !!s->id)
+		return 0;
+	if (!on) {
+		kt_stall_end(s);
+		return 0;
+	}
+	init_completion(&s->entered);
+	init_completion(&s->go);
+	s->id = rdma_create_id(&init_net, kt_stall_request, s, RDMA_PS_TCP,
+			       IB_QPT_RC);
+	if (IS_ERR(s->id)) {
+		ret = PTR_ERR(s->id);
+		s->id = NULL;
+		return ret;
+	}
+	ret = kt_stall_begin(s);
+	if (ret)
+		kt_stall_end(s);
+	return ret;
 }
 
 const struct kt_case kt_cm_cases[] = {

@@ -198,6 +198,9 @@ const char *kt_client(void);
 int kt_addr(struct sockaddr_storage *addr, const char *text, int port);
 struct rdma_cm_id *kt_bound_id(void);
 
+/* cm.c */
+int kt_stall(bool on);
+
 /* op.c */
 struct kt_op *kt_op(struct kt_link *l);
 bool kt_wait(struct kt_end *e, struct kt_op *op);

@@ -9,6 +9,8 @@
  *	The results of the last run, as KTAP.
  * /sys/kernel/debug/kiwarp_ktest/hold
  *	Write 1: open a connection and keep it. 0: close it.
+ * /sys/kernel/debug/kiwarp_ktest/stall
+ *	Write 1: a listener's handler is called, and does not return. 0: it does.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -212,6 +214,26 @@ static const struct file_operations kt_hold_fops = {
 	.write = kt_hold_write,
 };
 
+static ssize_t kt_stall_write(struct file *file, const char __user *ubuf,
+			      size_t len, loff_t *pos)
+{
+	bool stall;
+	int ret;
+
+	ret = kstrtobool_from_user(ubuf, len, &stall);
+	if (ret)
+		return ret;
+	mutex_lock(&kt_lock);
+	ret = kt_stall(stall);
+	mutex_unlock(&kt_lock);
+	return ret ?: len;
+}
+
+static const struct file_operations kt_stall_fops = {
+	.owner = THIS_MODULE,
+	.write = kt_stall_write,
+};
+
 static int __init kt_init(void)
 {
 	kt_log = vzalloc(KT_LOG_SIZE);
@@ -221,6 +243,7 @@ static int __init kt_init(void)
 	debugfs_create_file("run", 0200, kt_dir, NULL, &kt_run_fops);
 	debugfs_create_file("results", 0400, kt_dir, NULL, &kt_results_fops);
 	debugfs_create_file("hold", 0200, kt_dir, NULL, &kt_hold_fops);
+	debugfs_create_file("stall", 0200, kt_dir, NULL, &kt_stall_fops);
 	return 0;
 }
 
@@ -228,6 +251,7 @@ static void __exit kt_exit(void)
 {
 	debugfs_remove(kt_dir);
 	kt_close(kt_held);
+	kt_stall(false);
 	vfree(kt_log);
 }
 

@@ -33,7 +33,7 @@ const char kUsage[] =
     "  --addr       own address; --peer: the other namespace's\n"
     "  --device     the device that most files are opened of [da]\n"
     "  --seed       of it each thread's sequence of calls follows [1]\n"
-    "  --seconds    how long [60]\n"
+    "  --seconds    how long at most [60]; SIGTERM ends it earlier\n"
     "  --shared     a file in which all runs tell each other of their memory\n";
 
 struct Settings {
@@ -43,6 +43,9 @@ struct Settings {
 
 constexpr size_t kMemory = 4 << 20;
 constexpr uint64_t kReportSeconds = 60;
+
+// Set by SIGTERM.
+volatile std::sig_atomic_t g_end = 0;
 
 // A thread's own sequence, for each life of each process.
 uint64_t seedOf(const Settings& settings, uint64_t process, uint64_t life, uint64_t thread) {
@@ -173,7 +176,7 @@ class Supervisor {
     const auto begin = Clock::now();
     const auto end = begin + seconds(settings_.seconds);
     auto report = begin + seconds(kReportSeconds);
-    while (Clock::now() < end) {
+    while (Clock::now() < end && !g_end) {
       for (size_t i = 0; i < children_.size(); ++i) look(i);
       std::this_thread::sleep_for(milliseconds(20));
       if (Clock::now() >= report) {
@@ -226,6 +229,7 @@ class Supervisor {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Settings settings;
+  std::signal(SIGTERM, [](int) { g_end = 1; });
   Options options(kUsage);
   options.text("--addr", &settings.own);
   options.text("--peer", &settings.peer);

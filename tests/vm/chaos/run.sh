@@ -2,16 +2,26 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
 # What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
-# anything, on a wire to which anything is done; then, what has to be true when all of them are gone.
-# MINUTES, SEED: from scripts/chaos. IW_CM_KO, RDMA_UCM_KO: patched, for a kernel without patches/linux.
+# anything, on a wire to which anything is done, and a kernel consumer beside them; then, what has to
+# be true when all of them are gone.
+# MINUTES, SEED: from scripts/chaos. RDMA_CM_KO: the folder of scripts/rdma-cm, for a kernel without
+# patches/linux.
 TIME_LIMIT=${TIME_LIMIT:-120}
 # shellcheck source=../lib/lib.sh
-. "$(dirname "$0")/../lib/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 # shellcheck source=../lib/load.sh
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/load.sh"
+# shellcheck source=nvme.sh
+. "$(dirname "${BASH_SOURCE[0]}")/nvme.sh"
 
 MINUTES=${MINUTES:-5} SEED=${SEED:-1}
 chaos=$TOP/build/host/tests/vm/kiwarp-chaos
+# Each of these has to succeed. On a slow machine the run lasts until they have, so many times as long
+# at most.
+kinds=(open alloc_pd reg_mr create_cq create_qp post_send post_recv create_id listen resolve_addr
+	connect accept established completion kill rereg_mr alloc_mw create_cq_ex resize_cq modify_cq
+	create_srq modify_srq post_srq)
+longest=6
 groups=/sys/fs/cgroup
 debugfs=/sys/kernel/debug
 RANDOM=$((SEED % 32768))
@@ -47,10 +57,10 @@ users() {
 	: >/dev/shm/kiwarp-chaos
 	chmod 666 /dev/shm/kiwarp-chaos
 	(member one a 1000 "$chaos" --addr 10.1.0.1 --peer 10.1.0.2 --device da --seed "$SEED" \
-		--seconds $((MINUTES * 60)) >"$LOGS/one" 2>&1) &
+		--seconds $((MINUTES * 60 * longest)) >"$LOGS/one" 2>&1) &
 	one=$!
 	(member two b 2000 "$chaos" --addr 10.1.0.2 --peer 10.1.0.1 --device db --seed $((SEED + 1)) \
-		--seconds $((MINUTES * 60)) >"$LOGS/two" 2>&1) &
+		--seconds $((MINUTES * 60 * longest)) >"$LOGS/two" 2>&1) &
 	two=$!
 }
 
@@ -130,6 +140,7 @@ reload() {
 	insmod "$KIWARP_KO" || echo "insmod: $?"
 	add_link a da
 	add_link b db
+	nvme_relink
 }
 
 squeeze() {
@@ -168,7 +179,7 @@ fail_none() {
 # Each of them may meet what another has just made impossible.
 event() {
 	local all=(netem netem netem flap flap readdress setting setting setting relink squeeze
-		honest honest fail_some fail_some) what
+		honest honest fail_some fail_some nvme_event nvme_event nvme_event) what
 	side
 	what=${all[RANDOM % ${#all[@]}]}
 	[ $((RANDOM % 40)) != 0 ] || what=reload
@@ -187,9 +198,14 @@ progress() {
 		tail -n 1 | cut -c3- | cut -c1-600)"
 }
 
+over() { # SECONDS
+	[ "$1" -ge $((MINUTES * 60)) ] || return
+	[ "$1" -ge $((MINUTES * 60 * longest)) ] || did "${kinds[@]}" >/dev/null
+}
+
 run_events() {
-	local end=$((SECONDS + MINUTES * 60)) minute=0 next=$((SECONDS + 60))
-	while [ "$SECONDS" -lt "$end" ]; do
+	local begin=$SECONDS minute=0 next=$((SECONDS + 60))
+	until over $((SECONDS - begin)); do
 		event >>"$LOGS/events" 2>&1
 		sleep "$((RANDOM % 3)).$((RANDOM % 10))"
 		if [ "$SECONDS" -ge "$next" ]; then
@@ -216,6 +232,7 @@ no_namespaces() { [ -z "$(ip netns list)" ]; }
 module_unused() { [ "$(cat /sys/module/kiwarp/refcnt)" = 0 ]; }
 
 end_all() {
+	kill "$one" "$two" 2>/dev/null
 	fail_none
 	end_honest
 	for ns in a b; do tc -n $ns qdisc del dev v$ns root 2>/dev/null; done
@@ -234,11 +251,14 @@ did() { # KIND...: each of them has succeeded, at one side or the other
 
 echo 0 >/proc/sys/debug/exception-trace
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
-[ -z "${IW_CM_KO:-}" ] || load_file "$IW_CM_KO"
-[ -z "${RDMA_UCM_KO:-}" ] || load_file "$RDMA_UCM_KO"
+if [ -n "${RDMA_CM_KO:-}" ]; then
+	load_file "$RDMA_CM_KO/iw_cm.ko"
+	load_file "$RDMA_CM_KO/rdma_ucm.ko"
+fi
 setup_pair
 set_extensions da
 set_extensions db
+nvme_begin
 users
 honest
 check "no report in $MINUTES minutes of seed $SEED" run_events
@@ -247,9 +267,8 @@ check "no report in $MINUTES minutes of seed $SEED" run_events
 end_all
 check "all processes end" until_true 60 all_dead
 check "both users' programs came to their end" came_to_end
-check "each kind of call was made" did open alloc_pd reg_mr create_cq create_qp post_send post_recv \
-	create_id listen resolve_addr connect accept established completion kill rereg_mr alloc_mw \
-	create_cq_ex resize_cq modify_cq create_srq modify_srq post_srq
+check "each kind of call was made" did "${kinds[@]}"
+nvme_end
 check "nothing is held" until_true 30 nothing_held
 for ns in a b; do check "no sockets in namespace $ns" sockets_gone $ns; done
 for ns in a b; do

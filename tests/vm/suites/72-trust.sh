@@ -5,9 +5,9 @@
 # What a malicious process can try against the kernel and against others: queue pairs that are not
 # there yet or no more, queue pairs of another user, container or of the kernel, connection requests
 # that are answered more than once.
-# ONLY=REGEX runs the attacks whose names match. IW_CM_KO=FILE is an iw_cm with the patch of
-# patches/linux, against which there is one attack more. In a kernel with kmemleak (scripts/guest
-# --debug) without patch 0009 the attack "dropped" leaves leaks of iw_cm's.
+# ONLY=REGEX runs the attacks whose names match. RDMA_CM_KO=FOLDER, which scripts/rdma-cm prints, has
+# an iw_cm with patches/linux: there are attacks that only it withstands. In a kernel with kmemleak
+# (scripts/guest --debug) without patch 0009 the attack "dropped" leaves leaks of iw_cm's.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/wire.sh
@@ -54,14 +54,18 @@ victim() {
 qpn_of() { rdma resource show qp link "$1" | sed -n 's/.*lqpn \([0-9]*\) .*comm \[rdma_cm\].*/\1/p'; }
 
 # Kernel consumers live in the first network namespace.
-kernels() {
-	make_wire
+load_ktest() {
+	if ! ip link show va >/dev/null 2>&1; then make_wire; fi
 	link_add ka - va || die "rdma link add ka"
 	link_add kb - vb || die "rdma link add kb"
 	until_true 10 active ka || die "port of ka is not active"
 	until_true 10 active kb || die "port of kb is not active"
 	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
 	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
+}
+
+kernels() {
+	load_ktest
 	check "the kernel has a connection" sh -c "echo 1 >$ktest/hold"
 	absorb "a kernel consumer's" "${as_2000[@]}" "${trust[@]}" --attack kernel \
 		--qpn "$(qpn_of kb)" --accept-qpn "$(qpn_of ka)"
@@ -150,18 +154,29 @@ containers() {
 	stop there
 }
 
-# Revision 0: a process waits in rdma_accept() for its peer, and the device goes. rdma_cm waits for the
-# process; it is loaded last here, and would be told of the device first.
-gone_meanwhile() {
-	check "rmmod" rmmod kiwarp
-	check "rmmod rdma_cm" modprobe -r rdma_ucm rdma_cm
-	load_kiwarp
-	modprobe rdma_ucm
+# reload_cm MODULE...: the connection managers and kiwarp, anew and in this order, and da and db.
+reload_cm() {
+	local module
+	check "rmmod, before ${1##*/}" rmmod kiwarp
+	check "rmmod rdma_cm and iw_cm, before ${1##*/}" modprobe -r rdma_ucm rdma_cm iw_cm
+	for module; do
+		case $module in
+		kiwarp) load_kiwarp ;;
+		/*) load_file "$module" ;;
+		*) modprobe "$module" || die "modprobe $module" ;;
+		esac
+	done
 	link_add da a va || die "rdma link add da"
 	link_add db b vb || die "rdma link add db"
 	until_true 10 active da || die "port of da is not active"
 	until_true 10 active db || die "port of db is not active"
 	chmod 666 /dev/infiniband/*
+}
+
+# Revision 0: a process waits in rdma_accept() for its peer, and the device goes. rdma_cm waits for the
+# process; it is loaded last here, and would be told of the device first.
+gone_meanwhile() {
+	reload_cm kiwarp rdma_ucm
 	echo 0 >/sys/class/infiniband/da/settings/mpa_rev_accept
 	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
 	LIMIT=600 start acceptor a "${as_2000[@]}" "${trust[@]}" --attack gone
@@ -172,7 +187,26 @@ gone_meanwhile() {
 	until_true 10 active da || die "port of da is not active"
 }
 
-if [ -n "${IW_CM_KO:-}" ]; then load_file "$IW_CM_KO"; fi
+# What iw_cm alone can withstand, with the patches.
+patched() {
+	reload_cm "$RDMA_CM_KO/iw_cm.ko" kiwarp "$RDMA_CM_KO/rdma_ucm.ko"
+	if wanted unanswered; then
+		absorb "a request of one's own" "${attack[@]}" unanswered
+	fi
+	if wanted stalled; then stalled; fi
+	if wanted twice; then absorb "patched: a request" "${attack[@]}" twice --rounds 2; fi
+}
+
+# Somebody's handler does not return: a process holds the mutex that it takes, and does not run.
+stalled() {
+	load_ktest
+	check "a consumer's handler does not return" sh -c "echo 1 >$ktest/stall"
+	pair "others connect and disconnect meanwhile" 7175 a b \
+		rping -s -a 10.1.0.1 -p 7175 -C 3 -- rping -c -a 10.1.0.1 -p 7175 -C 3
+	check "it returns" sh -c "echo 0 >$ktest/stall"
+	check "rmmod the test module again" rmmod kiwarp_ktest
+}
+
 setup_pair
 chmod 666 /dev/infiniband/*
 if wanted unpublished; then unpublished; fi
@@ -188,9 +222,7 @@ if wanted gone; then gone_meanwhile; fi
 if wanted dropped; then
 	absorb "a listener" "${attack[@]}" dropped --port 19000 --rounds "${ROUNDS:-100}"
 fi
-if [ -n "${IW_CM_KO:-}" ]; then
-	absorb "a request of one's own" "${attack[@]}" unanswered
-fi
+if [ -n "${RDMA_CM_KO:-}" ]; then patched; fi
 pair "connections are made as ever" 7174 a b rping -s -a 10.1.0.1 -C 3 -- rping -c -a 10.1.0.1 -C 3
 teardown_pair
 finish

@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +34,7 @@ void ringCases(const std::string& device, Tap* tap);
 // For ever, or until nothing has come for long.
 void slowConsumer(const std::string& host);
 void asyncCases(const std::string& host, Tap* tap);
-void doorbellCases(const std::string& host, Tap* tap);
+// With a bound, in microseconds, on how long a real-time thread waits, or 0.
+void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap);
 
 }  // namespace kiwarp::vm

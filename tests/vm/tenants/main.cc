@@ -14,10 +14,11 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
-    "kiwarp-tenants --doorbells ADDRESS | --async ADDRESS | --slow ADDRESS\n"
+    "kiwarp-tenants --doorbells ADDRESS [--bound MICROSECONDS] | --async ADDRESS | --slow ADDRESS\n"
     "  --events     arms a completion queue without reading its events\n"
     "  --rings      creates completion queues until that is refused\n"
     "  --doorbells  rings for as much work as there can be, over a connection to itself\n"
+    "  --bound      how long a real-time thread may wait meanwhile, in microseconds\n"
     "  --async      fails its connections to itself without reading asynchronous events\n"
     "  --slow       listens, and answers no request that has no private data\n"
     "Prints TAP. Exit: 0 all is well, 1 it is not, 2 usage.\n";
@@ -25,6 +26,7 @@ const char kUsage[] =
 int run(int argc, char** argv) {
   std::string device, host, offender, slow;
   bool events = false, rings = false;
+  uint64_t bound = 0;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
@@ -32,6 +34,7 @@ int run(int argc, char** argv) {
   options.text("--doorbells", &host);
   options.text("--async", &offender);
   options.text("--slow", &slow);
+  options.number("--bound", &bound);
   options.parse(argc, argv);
   if (!slow.empty()) {
     slowConsumer(slow);
@@ -41,7 +44,7 @@ int run(int argc, char** argv) {
   Tap tap;
   if (events) eventCases(device, &tap);
   if (rings) ringCases(device, &tap);
-  if (!host.empty()) doorbellCases(host, &tap);
+  if (!host.empty()) doorbellCases(host, bound, &tap);
   if (!offender.empty()) asyncCases(offender, &tap);
   return tap.finish();
 }

@@ -1,0 +1,117 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# The kernel consumer beside the processes of scripts/chaos: NVMe over Fabrics, target and host in the
+# first network namespace, on devices of their own. Data is written and read back with checksums all
+# the time. Connections, wire and devices are cut and deleted meanwhile. To be sourced after load.sh.
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/nvme.sh"
+
+export DISK=/dev/nullb0
+
+nvme_device() { # INTERFACE
+	rdma link show | grep -q "link kw_$1/" || link_add "kw_$1" - "$1"
+}
+
+# nvmet drops a listener whose device goes, for good: the port has to be linked again.
+nvme_relink() {
+	nvme_device va
+	nvme_device vb
+	unlink_port
+	link_port
+}
+
+# Whatever becomes of a controller is decided within seconds: no task may wait for I/O for minutes.
+nvme_connect() {
+	timeout -k 5 "$TIME_LIMIT" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" \
+		--nr-io-queues=2 --keep-alive-tmo=5 --reconnect-delay=1 --ctrl-loss-tmo=15
+}
+
+nvme_verify() {
+	fio_nvme --name=chaos --rw=randwrite --bsrange=512-64k --blockalign=512 --size=1m --iodepth=8
+}
+
+# What happens to the disk may end a job with an error, never with a wrong block.
+nvme_work() {
+	while :; do
+		nvme_disk || { nvme_connect && until_true 2 nvme_disk; }
+		if nvme_verify; then echo "one verified"; fi
+		# The processes are to have most of the CPU time.
+		sleep 1
+	done
+}
+
+nvme_begin() {
+	local node
+	make_wire
+	modprobe null_blk nr_devices=1 gb=1 memory_backed=1 || die "no disk in memory"
+	nvme_device va
+	nvme_device vb
+	for node in kw_va kw_vb; do until_true 10 active $node || die "no $node"; done
+	howto nvme target >"$LOGS/nvme" 2>&1 || die "no NVMe target"
+	nvme_connect >>"$LOGS/nvme" 2>&1 || die "NVMe does not connect"
+	nvme_work >>"$LOGS/nvme" 2>&1 &
+	nvme_pid=$!
+}
+
+# The wire stays as it is until the next time.
+nvme_cut() {
+	if ip link show va up | grep -q va; then ip link set va down; else wire_up; fi
+}
+
+nvme_kill() { ss -K state established "( sport = :$PORT or dport = :$PORT )"; }
+
+nvme_unlink() {
+	unlink_port
+	sleep "0.$((RANDOM % 10))"
+	link_port
+}
+
+nvme_remove() {
+	local ends=(va vb)
+	rdma link delete "kw_${ends[RANDOM % 2]}"
+	sleep "0.$((RANDOM % 10))"
+	nvme_relink
+}
+
+# The events go on while it waits for the I/O under way.
+nvme_disconnect() { timeout -k 5 "$TIME_LIMIT" nvme disconnect -n "$NQN" >/dev/null & }
+
+nvme_event() {
+	local all=(nvme_cut nvme_cut nvme_kill nvme_unlink nvme_remove nvme_disconnect) what
+	what=${all[RANDOM % ${#all[@]}]}
+	echo "$what"
+	"$what"
+}
+
+# No block was wrong, and some were right.
+nvme_data() {
+	! grep -iE 'verify(:| failed)|bad (header|magic)' "$LOGS/nvme" && grep -c 'one verified' "$LOGS/nvme"
+}
+
+# A command that was connecting may still have made a controller.
+nvme_idle() {
+	! pgrep -x nvme || return
+	nvme disconnect -n "$NQN"
+	! pgrep -x fio && no_ctrl
+}
+
+nvme_again() {
+	nvme_connect && until_true 30 nvme_disk && nvme_verify
+}
+
+nvme_end() {
+	kill "$nvme_pid"
+	wait "$nvme_pid" 2>/dev/null
+	wire_up
+	nvme_relink
+	pkill -INT -x fio
+	check "NVMe: its users and its controllers go" until_true 60 nvme_idle
+	check "NVMe: data was read back, and no block was wrong" nvme_data
+	for node in kw_va kw_vb; do check "NVMe: $node is active" until_true 10 active $node; done
+	check "NVMe: it connects and moves data" nvme_again
+	check "NVMe: it disconnects" nvme disconnect -n "$NQN"
+	check "NVMe: the target goes" howto nvme target-down
+	check "NVMe: its modules are unloaded" consumers_gone
+	for node in kw_va kw_vb; do check "NVMe: $node goes" rdma link delete $node; done
+}
