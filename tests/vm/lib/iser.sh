@@ -84,7 +84,8 @@ scsi_load() {
 scsi_load_ends() {
 	local errors own
 	fio_ends load || return
-	errors=$(grep -c 'io_u error on file' "$fio_log")
+	# fio names an error where it goes on after it; one that comes when it ends is in its sum only.
+	errors=$(sed -n 's/^ *errors *: total=\([0-9]*\),.*/\1/p' "$fio_log")
 	own=$(dmesg | grep -c 'iscsi_iser_task_init: Failed to init task')
 	echo "fio saw $errors errors, $own commands failed in ib_iser"
 	if [ "$errors" = 0 ]; then

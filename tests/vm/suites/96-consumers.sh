@@ -91,7 +91,7 @@ srp_session() { # WHAT
 	check "the disk is gone" until_true 60 scsi_gone
 }
 
-srpt_srqs() { rdma resource show srq link kw_va | grep ib_srpt; }
+srpt_srqs() { rdma resource show srq | grep 'kw_va .*ib_srpt'; }
 
 no_srpt_srqs() { ! srpt_srqs; }
 
