@@ -71,29 +71,16 @@ srp() {
 	INITIATOR=$(tr -d : </sys/class/infiniband/kw_vb/ports/1/gids/0 | cut -c17-)
 	NETDEV=va check "an SRP target" howto consumers srp-target
 	check "it listens" wait_listen - $PORT
-	srp_session "an initiator"
-	check "without a shared receive queue" no_srpt_srqs
-	NETDEV=va check "the target shares receives" howto consumers srp-shared
-	check_says "with one" ib_srpt srpt_srqs
-	srp_session "an initiator of a shared receive queue"
-	check "the target goes" howto consumers srp-target-down
-	check "SRP's modules are unloaded" srp_gone
-	check "nothing is left of SRP" until_true 20 nothing_left
-}
-
-# Logs in, writes, and logs out.
-srp_session() { # WHAT
-	NETDEV=vb check "$1 logs in" howto consumers srp-login
+	NETDEV=vb check "an initiator logs in" howto consumers srp-login
 	check "the disk appears" until_true 60 scsi_disk
 	check "all sizes at random, verified" fio_scsi sizes --rw=randwrite --bsrange=512-512k \
 		--blockalign=512 --size=4m --iodepth=16 --numjobs=2 --offset_increment=8m
 	check "it logs out" howto consumers srp-logout
 	check "the disk is gone" until_true 60 scsi_gone
+	check "the target goes" howto consumers srp-target-down
+	check "SRP's modules are unloaded" srp_gone
+	check "nothing is left of SRP" until_true 20 nothing_left
 }
-
-srpt_srqs() { rdma resource show srq | grep 'kw_va .*ib_srpt'; }
-
-no_srpt_srqs() { ! srpt_srqs; }
 
 srp_gone() { modprobe -r ib_srp && modprobe -r ib_srpt && target_gone; }
 
