@@ -69,8 +69,14 @@ class Offender {
     checkErrno(rdma_accept(peer.get(), &param), "rdma_accept");
     client_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
     server_cm_.expect(RDMA_CM_EVENT_ESTABLISHED, limit);
+    // A Write of no bytes would be no error: its STag is not looked at.
+    uint64_t word = 0;
+    ibv_sge sge{reinterpret_cast<uintptr_t>(&word), sizeof(word), 0};
     ibv_send_wr wr{}, *bad = nullptr;
     wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_INLINE;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
     if (int error = ibv_post_send(client_.get(), &wr, &bad); error != 0) {
       fail("ibv_post_send: %s", errnoName(error).c_str());
     }
