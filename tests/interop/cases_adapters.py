@@ -272,7 +272,7 @@ for adapter in ADAPTERS:
     if adapter.falls_back:
 
         @case(f"adapters: {adapter.name} connects, and again in revision 1 after a reset")
-        def _(env, adapter=adapter):
+        def falls_back(env, adapter=adapter):
             with env.setting("mpa_rev_accept", "1"):
                 peer = dial(env, adapter).peer
                 try:

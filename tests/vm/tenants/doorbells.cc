@@ -2,7 +2,8 @@
 //
 // One doorbell for as much work as a queue holds, and for more than it can hold. A thread of the
 // highest priority on the same CPU measures how long it waits to run meanwhile. That depends on the
-// machine and is only printed, unless there is a bound, for a machine whose clock counts instructions.
+// machine and is only printed, unless there is a bound, for a machine whose clock counts
+// instructions.
 
 #include <pthread.h>
 #include <rdma/ib_user_verbs.h>
