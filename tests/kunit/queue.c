@@ -28,7 +28,7 @@ void kw_queue_mem_free(struct kw_queue_mem *a)
 }
 
 /* The queue pair's, of which no suite here has any. */
-void kw_qps_fail(struct kw_device *dev, const struct kw_cq *cq)
+void kw_qp_fail(struct kw_qp *qp)
 {
 }
 

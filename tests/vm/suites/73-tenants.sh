@@ -107,10 +107,10 @@ silent_peers() {
 many_requests() {
 	echo 600000 >/sys/class/infiniband/da/settings/offer_timeout_ms
 	start slow a "$tenants" --slow 10.1.0.1
-	local log=$server_log
+	local slow_log=$server_log
 	wait_server slow a 7303 || die "no listener"
 	check "one peer sends 200 requests" peers many requests 7303 200 10.1.0.2
-	check "its share comes to the consumer" until_true 20 grep -q 'held 32' "$log"
+	check "its share comes to the consumer" until_true 20 grep -q 'held 32' "$slow_log"
 	check_says "which answers others beside them" 'SYNs sent again' \
 		ask 7303 3 10.1.0.3 10.1.0.4 10.1.0.5
 	stop many
