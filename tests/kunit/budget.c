@@ -358,25 +358,27 @@ static void kt_test_own_queue(struct kunit *test)
 {
 	struct kt_link *l = kt_wide_link(test);
 	struct kt_stuck stuck;
-	struct kw_domain other;
+	struct kw_domain *other =
+		kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
 
-	KUNIT_ASSERT_EQ(test, 0, kw_domain_init(&other, false));
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	KUNIT_ASSERT_EQ(test, 0, kw_domain_init(other, false));
 	workqueue_set_max_active(l->domain.streams_wq, 1);
 	init_completion(&stuck.go);
 	INIT_WORK_ONSTACK(&stuck.work, kt_stuck_work);
 	queue_work(l->domain.streams_wq, &stuck.work);
 	/* As of a kernel consumer: only where its work runs counts. */
-	swap(l->domain.streams_wq, other.streams_wq);
+	swap(l->domain.streams_wq, other->streams_wq);
 	kw_stream_abort(&l->s);
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
-	swap(l->domain.streams_wq, other.streams_wq);
+	swap(l->domain.streams_wq, other->streams_wq);
 	complete(&stuck.go);
 	flush_work(&stuck.work);
 	destroy_work_on_stack(&stuck.work);
 	workqueue_set_max_active(l->domain.streams_wq, WQ_MAX_ACTIVE);
 	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
 							       5 * HZ));
-	kw_domain_exit(&other);
+	kw_domain_exit(other);
 }
 
 static struct kunit_case kt_budget_cases[] = {
