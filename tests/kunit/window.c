@@ -197,6 +197,8 @@ static void kt_test_window_refusals(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
 	w.rkey = closed->rkey;
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
+	w.bind.len = 0;
+	KUNIT_EXPECT_EQ(test, -ENOENT, kt_bind(d, &w));
 	/* To take a binding away names no region, but needs the window's domain. */
 	w = kt_bind_wqe(other_type1, mr);
 	w.bind.len = 0;
