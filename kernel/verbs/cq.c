@@ -20,9 +20,9 @@
 /* Tries of a compare-and-swap with user space. After them: a spurious event. */
 #define KW_ARM_TRIES	16
 
-/* When to check whether an event was read: the first delay, and the longest. */
-#define KW_HELD_MIN	msecs_to_jiffies(10)
-#define KW_HELD_MAX	msecs_to_jiffies(1000)
+/* When to see what became of an event: the first delay, and the longest. */
+#define KW_CHECK_MIN	msecs_to_jiffies(10)
+#define KW_CHECK_MAX	msecs_to_jiffies(1000)
 
 /* Flags of a process's queue. */
 #define KW_CQ_USER_FLAGS	(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | \
@@ -205,17 +205,13 @@ static void kw_cq_notify_work(struct work_struct *work)
 	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
-static void kw_cq_hold(struct kw_cq *cq, bool solicited)
+/* With event_lock. */
+static void kw_cq_check_after(struct kw_cq *cq, unsigned long delay)
 {
-	if (!cq->held) {
-		cq->held = true;
-		cq->held_solicited = false;
-		cq->held_delay = KW_HELD_MIN;
-		queue_delayed_work(system_dfl_wq, &cq->held_work,
-				   cq->held_delay);
-	}
-	if (solicited)
-		cq->held_solicited = true;
+	cq->checking = true;
+	cq->check_delay = delay;
+	cq->check_from = READ_ONCE(kw_cq_ctrl(cq)->consumer);
+	queue_delayed_work(system_dfl_wq, &cq->check_work, delay);
 }
 
 /*
@@ -232,28 +228,59 @@ static void kw_cq_raise(struct kw_cq *cq, bool solicited)
 	if (!cq->unread || !kw_cq_armed(cq, solicited))
 		return;
 	spin_lock_irqsave(&cq->event_lock, flags);
-	if (!list_empty(cq->unread))
-		kw_cq_hold(cq, solicited);
-	else if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, solicited))
+	if (!list_empty(cq->unread)) {
+		cq->held_solicited = solicited ||
+				     (cq->held && cq->held_solicited);
+		cq->held = true;
+	} else if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, solicited)) {
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	}
+	if (!cq->checking)
+		kw_cq_check_after(cq, KW_CHECK_MIN);
 	spin_unlock_irqrestore(&cq->event_lock, flags);
 }
 
-static void kw_cq_held_work(struct work_struct *work)
+/*
+ * Raise an event for entries that no event will announce: those that the
+ * process left when it armed the queue. Adapters that are told how far it has
+ * polled raise one at once, and programs that poll once for each event rely on
+ * it. Here a process that polls until nothing is left has no event too many: it
+ * has to have left the entries alone for a while. Event lock held.
+ */
+static bool kw_cq_announce_rest(struct kw_cq *cq)
+{
+	return READ_ONCE(kw_cq_ctrl(cq)->consumer) == cq->check_from &&
+	       !READ_ONCE(cq->moderated) &&
+	       kw_cq_disarm(&kw_cq_ctrl(cq)->armed, false);
+}
+
+static bool kw_cq_is_polled(struct kw_cq *cq)
+{
+	return READ_ONCE(cq->producer) == READ_ONCE(kw_cq_ctrl(cq)->consumer);
+}
+
+static void kw_cq_check_work(struct work_struct *work)
 {
 	struct kw_cq *cq = container_of(to_delayed_work(work), struct kw_cq,
-					held_work);
+					check_work);
+	unsigned long delay = min(cq->check_delay * 2, KW_CHECK_MAX);
 
 	spin_lock_irq(&cq->event_lock);
-	if (!list_empty(cq->unread)) {
-		cq->held_delay = min(cq->held_delay * 2, KW_HELD_MAX);
-		queue_delayed_work(system_dfl_wq, &cq->held_work,
-				   cq->held_delay);
-	} else {
+	cq->checking = false;
+	if (list_empty(cq->unread)) {
+		bool raise = cq->held && kw_cq_disarm(&kw_cq_ctrl(cq)->armed,
+						      cq->held_solicited);
+
 		cq->held = false;
-		if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, cq->held_solicited))
+		if (!raise && !kw_cq_is_polled(cq))
+			raise = kw_cq_announce_rest(cq);
+		if (raise) {
 			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+			delay = KW_CHECK_MIN;
+		}
 	}
+	if (cq->held || !kw_cq_is_polled(cq))
+		kw_cq_check_after(cq, delay);
 	spin_unlock_irq(&cq->event_lock);
 }
 
@@ -608,7 +635,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	spin_lock_init(&cq->event_lock);
 	INIT_WORK(&cq->overflow_work, kw_cq_overflow_work);
 	INIT_WORK(&cq->notify_work, kw_cq_notify_work);
-	INIT_DELAYED_WORK(&cq->held_work, kw_cq_held_work);
+	INIT_DELAYED_WORK(&cq->check_work, kw_cq_check_work);
 	hrtimer_setup(&cq->mod_timer, kw_cq_mod_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
 	mutex_init(&cq->resize_lock);
@@ -690,7 +717,7 @@ int kw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->overflow_work);
 	cancel_work_sync(&cq->notify_work);
-	cancel_delayed_work_sync(&cq->held_work);
+	cancel_delayed_work_sync(&cq->check_work);
 	cancel_delayed_work_sync(&cq->batch_work);
 	if (!cq->user)
 		synchronize_rcu();

@@ -371,12 +371,15 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @overflow_work: raises the event and fails the queue pairs
  * @notify_work: calls a kernel consumer's own completion handler
  * @unread: user space: the events that it has not read; NULL if it wants none
- * @event_lock: raising an event; guards @held to @held_delay, @mod_count to
+ * @event_lock: raising an event; guards @held to @check_from, @mod_count to
  *	@mod_solicited, and which ring is armed
  * @held: an event is held back because one is unread
  * @held_solicited: one of the entries that it is for was solicited
- * @held_delay: how long @held_work waits, jiffies
- * @held_work: raises the event that is held back
+ * @checking: @check_work will run
+ * @check_delay: how long it waits, jiffies
+ * @check_from: how far the process had polled when it began to
+ * @check_work: raises an event that was held back, or one for entries that the
+ *	process has left
  * @handler: kernel consumers: the context that handles completions, or 0. Only
  *	compared: the task may have exited
  * @batch: queue pairs whose doorbells wait for @handler: see qp_batch.c
@@ -411,8 +414,10 @@ struct kw_cq {
 	spinlock_t event_lock;		/* see above */
 	bool held;
 	bool held_solicited;
-	unsigned long held_delay;
-	struct delayed_work held_work;
+	bool checking;
+	unsigned long check_delay;
+	u32 check_from;
+	struct delayed_work check_work;
 	unsigned long handler;
 	struct llist_head batch;
 	struct delayed_work batch_work;

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -113,6 +114,31 @@ struct EventLink {
   std::unique_ptr<Link> link;
   ibv_cq* cq = nullptr;
 };
+
+// A program that polls some of what there is for each event, arms the queue and sleeps. What it
+// leaves came before, and nothing comes after it.
+void leftAlone(Env& env) {
+  const EventLink events(env);
+  ibv_wc wc[4];
+  events.arm();
+  sendMany(*events.link, 0, 11);
+  // The queue may be armed after each poll, or before it.
+  for (int left = 11; left > 0; left -= 4) {
+    events.expectEvent("entries that were left");
+    if (left == 7) events.arm();
+    int count = 0;
+    while (count < std::min(left, 4)) {
+      count += ibv_poll_cq(events.cq, std::min(left, 4) - count, wc + count);
+    }
+    if (left != 7) events.arm();
+  }
+  events.expectQuiet("an empty queue");
+  sendMany(*events.link, 11, 3);
+  events.expectEvent("armed while it was empty");
+  events.expectQuiet("not armed");
+  expectErrno("solicited completions", 0, ibv_req_notify_cq(events.cq, 1));
+  events.expectQuiet("unsolicited ones were left");
+}
 
 void resizeArmed(Env& env) {
   const EventLink events(env, 16);
@@ -265,6 +291,7 @@ void moderateRefused(Env& env) {
 void addCqCases(std::vector<Case>* cases) {
   cases->insert(cases->end(), {{"cq-resize", resizeWithWaiting},
                                {"cq-resize-refused", resizeRefused},
+                               {"cq-left", leftAlone},
                                {"cq-resize-armed", resizeArmed},
                                {"cq-resize-polled", resizeWhilePolled},
                                {"cq-resize-sleeping", resizeWhileSleeping},

@@ -158,7 +158,8 @@ struct kiwarp_ring_ctrl {
  * a full fence, then reads armed. When a bit that fits is set it exchanges
  * armed with 0 and raises the event. If an event waits to be read, armed stays,
  * and is checked again later. User space arms by an atomic OR followed by a
- * full fence. Entries that came before arming are found by polling again.
+ * full fence. Entries that came before arming are found by polling again: an
+ * event comes for them only if they are left alone for some milliseconds.
  */
 struct kiwarp_cq_ctrl {
 	__u32 producer;		/* written by the kernel */
