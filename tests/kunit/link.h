@@ -207,5 +207,6 @@ extern struct kunit_suite kt_budget_suite;
 extern struct kunit_suite kt_ext_suite;
 extern struct kunit_suite kt_close_suite;
 extern struct kunit_suite kt_linger_suite;
+extern struct kunit_suite kt_predict_suite;
 
 #endif /* KT_LINK_H */

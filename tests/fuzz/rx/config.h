@@ -59,8 +59,6 @@ struct Config {
     ird = kDepth[b >> 3 & 3];
     ord = kDepth[b >> 5 & 3];
     access = (b & 0x80) != 0 ? 0 : IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ;
-    // Start-up makes sure that a Read can be sent when a Read is the RTR.
-    if (rtr == 3 && initiator && ord == 0) ord = 1;
     recvs = c & 7;
     reads = c >> 3 & 7;
     static constexpr int kRcvbuf[] = {1 << 20, 65536, 16384, 2304};
