@@ -104,7 +104,7 @@ static void kt_test_moderation_set_meanwhile(struct kunit *test)
 
 #define KT_SMALL	8192
 #define KT_LARGE	32768
-#define KT_TAKE		16
+#define KT_TAKE		4
 #define KT_TAKEN_MEANWHILE	200
 #define KT_RESIZES	8
 
@@ -140,7 +140,7 @@ static enum hrtimer_restart kt_take_some(struct hrtimer *timer)
 		if (READ_ONCE(t->resizing))
 			t->meanwhile++;
 	}
-	hrtimer_forward_now(timer, ns_to_ktime(20 * NSEC_PER_USEC));
+	hrtimer_forward_now(timer, ns_to_ktime(100 * NSEC_PER_USEC));
 	return HRTIMER_RESTART;
 }
 
@@ -173,7 +173,8 @@ static struct kw_srq *kt_srq(struct kunit *test)
 
 /*
  * Entries are taken while the queue is resized: each comes once, and in order.
- * Those posted lie over the end of the ring, and over that of the indices.
+ * Those posted lie over the end of the ring, and over that of the indices. Few
+ * enough are taken that there are some to copy each time.
  */
 static void kt_test_srq_taken_while_resized(struct kunit *test)
 {
@@ -196,7 +197,7 @@ static void kt_test_srq_taken_while_resized(struct kunit *test)
 	hrtimer_setup(&t->timer, kt_take_some, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
 	kt_post_entries(srq, &post, KT_SMALL / 2);
-	hrtimer_start(&t->timer, ns_to_ktime(20 * NSEC_PER_USEC),
+	hrtimer_start(&t->timer, ns_to_ktime(100 * NSEC_PER_USEC),
 		      HRTIMER_MODE_REL);
 	for (i = 0; i < KT_RESIZES || t->meanwhile < KT_TAKEN_MEANWHILE; i++) {
 		if (i == 2000)
