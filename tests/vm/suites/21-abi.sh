@@ -19,10 +19,13 @@ together() { # WHAT
 	absorb "$1" ip netns exec a "$TOP/tests/vm/abi/refused.py" da
 }
 
+# Its exit code is 255 then.
+no_device() { { ip netns exec a ibv_devinfo 2>&1 || true; } | grep -x 'No IB devices found'; }
+
 other_version() {
 	RDMAV_DRIVERS=$next check_says "a provider of another version says so" \
 		'does not support the kernel ABI of 2 \(supports 3 to 3\) for device' ip netns exec a ibv_devices
-	RDMAV_DRIVERS=$next check_fails "and has no device" 'No IB devices found' ip netns exec a ibv_devinfo
+	RDMAV_DRIVERS=$next check "and has no device" no_device
 }
 
 [ -n "${OLD_ABI:-}" ] || die "OLD_ABI names no folder"
