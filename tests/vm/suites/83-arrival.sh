@@ -68,7 +68,7 @@ if grep -q cgroup2 /proc/filesystems; then
 fi
 # Bytes of sockets, as far as the kernel has added them up; a group without processes.
 of_sockets() { awk '$1 == "sock" { print $2 }' "$group/memory.stat"; }
-charged() { ! grep -q . $group/cgroup.procs && [ "$(of_sockets)" -ge 65536 ]; }
+charged() { ! grep -q . "$group/cgroup.procs" && [ "$(of_sockets)" -ge 65536 ]; }
 not_charged() { [ "$(of_sockets)" = 0 ]; }
 
 lingers() { ip netns exec b ss -Htn state fin-wait-1 | grep -q .; }
