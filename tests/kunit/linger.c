@@ -201,6 +201,8 @@ static void kt_test_full(struct kunit *test)
 	kw_sock_close(l->early);
 	l->early = NULL;
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
+	/* A reset behind the FIN would throw away what TCP has still to send. */
+	KUNIT_EXPECT_EQ(test, TCP_CLOSE_WAIT, l->peer->sk->sk_state);
 	kt_vacate(of, places, 8 * KT_PLACES);
 }
 
