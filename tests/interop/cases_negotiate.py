@@ -210,6 +210,14 @@ def _(env):
     env.graceful(link)
 
 
+@case("ready to receive by read: not named beside others if the consumer serves no Reads")
+def _(env):
+    with env.setting("rtr", "send write read"):
+        link = env.open_responder(enh=offer(*RTR, ird=0, ord=0), ird=0, ord=0)
+    same("named", {"send", "write"}, kinds(Enhanced.parse(link.frame.pd)))
+    env.graceful(link)
+
+
 @case("ready to receive: Kiwarp's names no STag 0")
 def _(env):
     for kind in ("write", "read"):

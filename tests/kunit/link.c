@@ -523,7 +523,7 @@ int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg)
 		covered = kw_crc32c(crc, field, sizeof(field));
 	}
 	if (kt_peer_take(l, &start, field, sizeof(field), &crc) ||
-	    (l->s.p.crc && kw_crc_get(field) != covered))
+	    kw_crc_get(field) != (l->s.p.crc ? covered : 0))
 		return -EBADMSG;
 	hdr_len = kw_ddp_hdr_len(p[0]);
 	kw_ddp_parse(p, &seg->ddp);

@@ -220,6 +220,42 @@ static void kt_test_read_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, got, req.size);
 }
 
+/* Requests that wait to be answered, and a Send: they take turns. */
+static void kt_test_responses_alternate(struct kunit *test)
+{
+	static const u8 order[] = { KW_RDMAP_READ_RESP, KW_RDMAP_SEND,
+				    KW_RDMAP_READ_RESP, KW_RDMAP_READ_RESP };
+	struct kt_link *l = kt_link_connect(test, 0, 0);
+	struct kt_bytes o = kt_bytes_new(test, 4096);
+	struct kw_read_req req = {
+		.sink_stag = 0xabcd01,
+		.size = 8,
+		.src_stag = KT_STAG(KT_READ_ONLY),
+		.src_to = KT_BASE(KT_READ_ONLY),
+	};
+	const struct kw_wqe send = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), 8, KT_STAG(KT_LOCAL) },
+	};
+	u8 body[KW_READ_REQ_LEN];
+	struct kt_segment seg;
+	u32 i;
+
+	kw_read_req_build(body, &req);
+	for (i = 0; i < 3; i++)
+		kt_send(&o, KW_RDMAP_READ_REQ, i + 1, 0, true, body, sizeof(body));
+	/* All requests have come when the stream starts. */
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(tcp_inq(l->early->sk) == o.len));
+	kt_post(l, &send);
+	kt_link_start(l, &kt_responder);
+	for (i = 0; i < ARRAY_SIZE(order); i++) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		KUNIT_EXPECT_EQ(test, KW_RDMAP_CTRL(order[i]), seg.ulpdu[1]);
+	}
+}
+
 static u64 kt_counted(struct kt_link *l, enum kw_counter c)
 {
 	return kw_counter_read(l->counters, c);
@@ -567,6 +603,7 @@ static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_random_pieces, kt_markers_gen_params),
 	KUNIT_CASE(kt_test_larger_than_the_buffer),
 	KUNIT_CASE(kt_test_read_request),
+	KUNIT_CASE(kt_test_responses_alternate),
 	KUNIT_CASE(kt_test_read_source_goes),
 	KUNIT_CASE(kt_test_read_response),
 	KUNIT_CASE(kt_test_invalidate),
