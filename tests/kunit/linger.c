@@ -13,6 +13,8 @@
 #define KT_USER		KUIDT_INIT(2000)
 #define KT_OTHER	KUIDT_INIT(2001)
 #define KT_LONG		(600 * HZ)
+/* More than both socket buffers have room for. */
+#define KT_TO_DROP	65536
 /* Any test's wait, however slow the machine. */
 #define KT_WAIT	(120 * HZ)
 
@@ -103,15 +105,19 @@ static void kt_test_both_close(struct kunit *test)
 /* The peer has everything and keeps its half open: 3 s, not the limit. */
 static void kt_test_half_open(struct kunit *test)
 {
-	struct kt_link *l = kt_link_connect(test, 0, 0);
+	struct kt_link *l = kt_link_connect(test, 0, 4096);
 	struct kw_lingers *of = kt_lingers(test, l);
+	u8 *bytes = kunit_kzalloc(test, KT_TO_DROP, GFP_KERNEL);
 	unsigned long start = jiffies;
 	u8 byte;
 
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	l->peer->sk->sk_sndbuf = 4096;
+	l->peer->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
 	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
-	/* What it sends meanwhile is dropped, and no reason for a reset. */
-	kt_peer_write(l, "bytes", 5);
+	/* What it sends meanwhile is dropped: it can go on, and no reset comes. */
+	kt_peer_write(l, bytes, KT_TO_DROP);
 	KUNIT_EXPECT_TRUE(test, kt_ends(of));
 	KUNIT_EXPECT_TRUE(test, time_after_eq(jiffies, start + 3 * HZ));
 	KUNIT_EXPECT_EQ(test, 0, kt_resets(l));

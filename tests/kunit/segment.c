@@ -20,6 +20,7 @@ struct kt_sizes {
 	u32 len;
 	bool markers;
 	bool zcopy;
+	bool no_crc;
 };
 
 /* TCP takes no MSS under 88 from a socket option. */
@@ -38,13 +39,17 @@ static const struct kt_sizes kt_all_sizes[] = {
 	{ 0, 65000, false, true }, { 0, 250000, false, true },
 	/* Both are asked for: the peer's markers prevail. */
 	{ 1448, 100000, true, true },
+	/* The CRC's field is 0. */
+	{ 1448, 1424, .no_crc = true }, { 1448, 100000, .no_crc = true },
+	{ 1448, 100000, true, .no_crc = true },
+	{ 1448, 100001, .zcopy = true, .no_crc = true },
 };
 
 static void kt_sizes_name(const struct kt_sizes *s, char *name)
 {
-	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u bytes%s%s", s->mss,
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "MSS %d, %u bytes%s%s%s", s->mss,
 		 s->len, s->markers ? ", markers" : "",
-		 s->zcopy ? ", not copied" : "");
+		 s->zcopy ? ", not copied" : "", s->no_crc ? ", no CRC" : "");
 }
 
 KUNIT_ARRAY_PARAM(kt_sizes, kt_all_sizes, kt_sizes_name);
@@ -126,6 +131,7 @@ static void kt_test_message(struct kunit *test)
 	static const u32 entries[] = { 2, KIWARP_MAX_SGE, KIWARP_MAX_SGE };
 	u32 i, msn = 1;
 
+	p.crc = !size->no_crc;
 	p.tx_markers = size->markers;
 	p.set.zcopy_min = size->zcopy ? 512 : 0;
 	l = kt_link_new(test, &p, size->mss, 0);
@@ -245,11 +251,79 @@ static void kt_test_read_depth(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
 }
 
+static void kt_post_send(struct kt_link *l, u32 len)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), len, KT_STAG(KT_LOCAL) },
+	};
+
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+}
+
+/*
+ * A message that TCP holds since the peer's window is closed, and one behind it.
+ * Returns the bytes of the first TCP segment, and of the first two FPDUs.
+ */
+static u32 kt_two_messages(struct kt_link *l, u32 first, u32 span[2])
+{
+	struct sock *sk = l->s.sock->sk;
+	struct kt_segment seg;
+	struct sk_buff *skb;
+	u32 len = 0, i;
+
+	lock_sock(sk);
+	tcp_sk(sk)->snd_wnd = 0;
+	release_sock(sk);
+	kt_post_send(l, first);
+	kt_post_send(l, 5000);
+	lock_sock(sk);
+	skb = tcp_send_head(sk);
+	if (skb)
+		len = min(skb->len, tcp_sk(sk)->mss_cache);
+	tcp_sk(sk)->snd_wnd = 65535;
+	release_sock(sk);
+	/* TCP's probe of the window has them sent. */
+	for (i = 0; i < 2; i++) {
+		KUNIT_ASSERT_EQ(l->test, 1, kt_peer_fpdu(l, &seg));
+		span[i] = seg.span;
+	}
+	return len;
+}
+
+/* What is left of a TCP segment has an FPDU that ends with it. */
+static void kt_test_rest_of_segment(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	u32 mss = tcp_sk(l->s.sock->sk)->mss_cache, span[2], len;
+
+	len = kt_two_messages(l, 100, span);
+	KUNIT_EXPECT_EQ(test, len, span[0] + span[1]);
+	KUNIT_EXPECT_LE(test, span[0] + span[1], mss);
+	KUNIT_EXPECT_GT(test, span[0] + span[1], mss - 4);
+}
+
+/* Where it is too small for an FPDU the next one starts a segment of its own. */
+static void kt_test_tight_segment(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	u32 mss = tcp_sk(l->s.sock->sk)->mss_cache, span[2], len;
+
+	len = kt_two_messages(l, mss - 60, span);
+	KUNIT_EXPECT_LT(test, span[0], mss);
+	KUNIT_EXPECT_EQ(test, len, span[0]);
+	KUNIT_EXPECT_GT(test, span[1], mss - 4);
+}
+
 static struct kunit_case kt_segment_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_message, kt_sizes_gen_params),
 	KUNIT_CASE(kt_test_local_fault),
 	KUNIT_CASE(kt_test_revoked),
 	KUNIT_CASE(kt_test_read_depth),
+	KUNIT_CASE(kt_test_rest_of_segment),
+	KUNIT_CASE(kt_test_tight_segment),
 	{}
 };
 
