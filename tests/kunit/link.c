@@ -523,7 +523,8 @@ int kt_peer_fpdu(struct kt_link *l, struct kt_segment *seg)
 		covered = kw_crc32c(crc, field, sizeof(field));
 	}
 	if (kt_peer_take(l, &start, field, sizeof(field), &crc) ||
-	    kw_crc_get(field) != (l->s.p.crc ? covered : 0))
+	    (l->s.p.crc ? kw_crc_get(field) != covered :
+			  !!get_unaligned_le32(field)))
 		return -EBADMSG;
 	hdr_len = kw_ddp_hdr_len(p[0]);
 	kw_ddp_parse(p, &seg->ddp);
