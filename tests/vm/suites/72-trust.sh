@@ -4,7 +4,7 @@
 #
 # What a malicious process can try against the kernel and against others: queue pairs that are not
 # there yet or no more, queue pairs of another user, container or of the kernel, connection requests
-# that are answered more than once.
+# that are answered more than once; and answers of a peer that is no RNIC.
 # ONLY=REGEX runs the attacks whose names match. RDMA_CM_KO=FOLDER, which scripts/rdma-cm prints, has
 # an iw_cm with patches/linux: there are attacks that only it withstands. In a kernel with kmemleak
 # (scripts/guest --debug) without patch 0009 the attack "dropped" leaves leaks of iw_cm's.
@@ -222,6 +222,10 @@ if wanted gone; then gone_meanwhile; fi
 if wanted dropped; then
 	absorb "a listener" "${attack[@]}" dropped --port 19000 --rounds "${ROUNDS:-100}"
 fi
+if wanted again; then absorb "a queue pair with two connections" "${attack[@]}" again; fi
+for kind in short none cut long; do
+	if wanted answer-$kind; then absorb "an answer that is none" "${attack[@]}" answer-$kind; fi
+done
 if [ -n "${RDMA_CM_KO:-}" ]; then patched; fi
 pair "connections are made as ever" 7174 a b rping -s -a 10.1.0.1 -C 3 -- rping -c -a 10.1.0.1 -C 3
 teardown_pair

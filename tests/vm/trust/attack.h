@@ -55,6 +55,11 @@ void attackSlowStart(const Settings& settings);
 void attackGone(const Settings& settings);
 void attackDropped(const Settings& settings);
 void attackUnanswered(const Settings& settings);
+void attackAnswerShort(const Settings& settings);
+void attackAnswerNone(const Settings& settings);
+void attackAnswerCut(const Settings& settings);
+void attackAnswerLong(const Settings& settings);
+void attackAgain(const Settings& settings);
 void beVictim(const Settings& settings);
 
 }  // namespace kiwarp::vm

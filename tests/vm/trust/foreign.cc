@@ -65,14 +65,15 @@ void attackForeign(const Settings& settings) {
   Address address(settings.address, port);
   server.listen(address.get(), address.length, 4);
 
-  int rc = connectForeign(device, port, qpn);
-  fact(rc == EPERM, "rdma_connect: EPERM, got " + errnoName(rc));
-  rc = acceptForeign(device, server, port, qpn);
+  // First: a connect that is not refused leaves a request.
+  int rc = acceptForeign(device, server, port, qpn);
   fact(rc == EPERM, "rdma_accept: EPERM, got " + errnoName(rc));
-
   RawQp own = device.createQpInInit();
   rc = acceptForeign(device, server, port, own->qp_num);
   fact(rc == 0, "but one of its own: 0, got " + errnoName(rc));
+
+  rc = connectForeign(device, port, qpn);
+  fact(rc == EPERM, "rdma_connect: EPERM, got " + errnoName(rc));
   own = device.createQpInInit();
   rc = -1;
   std::thread([&] { rc = connectForeign(device, port, own->qp_num); }).join();
@@ -89,10 +90,10 @@ void attackKernel(const Settings& settings) {
   Address address(settings.address, port);
   server.listen(address.get(), address.length, 4);
 
-  int rc = connectForeign(device, port, static_cast<uint32_t>(settings.qpn));
-  fact(rc == EPERM, "rdma_connect: EPERM, got " + errnoName(rc));
-  rc = acceptForeign(device, server, port, static_cast<uint32_t>(settings.accept_qpn));
+  int rc = acceptForeign(device, server, port, static_cast<uint32_t>(settings.accept_qpn));
   fact(rc == EPERM, "rdma_accept: EPERM, got " + errnoName(rc));
+  rc = connectForeign(device, port, static_cast<uint32_t>(settings.qpn));
+  fact(rc == EPERM, "rdma_connect: EPERM, got " + errnoName(rc));
 }
 
 // From a container with a network of its own. The other's queue pair is one of another device

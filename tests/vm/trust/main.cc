@@ -20,7 +20,8 @@ namespace {
 const char kUsage[] =
     "kiwarp-trust --attack NAME --addr ADDR [--port N] [--rounds N] [--qpn N] [--accept-qpn N]\n"
     "  --attack  unpublished, churn, foreign, container, kernel, twice, slow-start, gone,\n"
-    "            dropped, unanswered; or victim\n"
+    "            dropped, unanswered, answer-short, answer-none, answer-cut, answer-long,\n"
+    "            again; or victim\n"
     "  --addr    an address of the device's interface\n"
     "  --rounds  how often (200)\n"
     "  --qpn     for foreign, container and kernel: the other's queue pair\n"
@@ -56,6 +57,11 @@ int main(int argc, char** argv) {
       {"slow-start", attackSlowStart},
       {"dropped", attackDropped},
       {"unanswered", attackUnanswered},
+      {"answer-short", attackAnswerShort},
+      {"answer-none", attackAnswerNone},
+      {"answer-cut", attackAnswerCut},
+      {"answer-long", attackAnswerLong},
+      {"again", attackAgain},
       {"kernel", attackKernel},
       {"container", attackContainer},
       {"gone", attackGone},

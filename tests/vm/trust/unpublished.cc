@@ -96,6 +96,14 @@ int createInto(const Device& device, uint8_t* response, size_t driver_length) {
 
 void attackUnpublished(const Settings& settings) {
   Device device(settings);
+  // A peer that takes connections and keeps silent: who finds the queue pair has it for some time.
+  Address address(settings.address, static_cast<uint16_t>(settings.port));
+  const int peer = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  if (peer < 0 || setsockopt(peer, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+      bind(peer, address.get(), address.length) || listen(peer, 1)) {
+    fail("the peer's port: %s", errnoName(errno).c_str());
+  }
   CmId id = device.resolved(static_cast<uint16_t>(settings.port));
   Trap trap;
   std::atomic<int> created{-1};
@@ -114,9 +122,12 @@ void attackUnpublished(const Settings& settings) {
   trap.spring();
   creator.join();
   fact(created == EFAULT, "its creation fails: EFAULT, got " + errnoName(created));
-  if (!early) return;
-  const int late = connectByNumber(id.get(), qpn);
-  fact(late == EINVAL, "it never existed: EINVAL, got " + errnoName(late));
+  if (early) {
+    const int late = connectByNumber(id.get(), qpn);
+    fact(late == EINVAL, "it never existed: EINVAL, got " + errnoName(late));
+  }
+  // Ends the connection that has it.
+  close(peer);
 }
 
 // Queue pairs come and go while another thread connects them by number. The connections fail as
