@@ -234,6 +234,8 @@ enum kw_tx_kind {
  * @zc_msg: the message, if it is sent without a copy: see zcopy.c
  * @responded: the last message was a Read Response: the send queue's turn
  * @rtr_pending: the RTR FPDU has not been framed
+ * @imm_may_follow: the send queue's last message was a Write, whose length the
+ *	peer reports with Immediate Data that follows
  * @term_pending: @term has not been framed
  * @await_first: responder: nothing may be sent before the first FPDU is
  *	received
@@ -257,6 +259,7 @@ struct kw_tx {
 	bool held;
 	bool responded;
 	bool rtr_pending;
+	bool imm_may_follow;
 	bool term_pending;
 	bool await_first;
 	struct kw_tx_msg m;

@@ -345,12 +345,14 @@ static bool kw_next_wqe(struct kw_stream *s)
 
 /*
  * Choose the next message. Messages do not interleave (RFC 5041 section 5.3),
- * so Read Responses and the send queue alternate, message by message.
+ * so Read Responses and the send queue alternate, message by message. An RTR
+ * that is repeated is a Write of no length: between a Write and Immediate Data
+ * it would be the one whose length is reported.
  */
 static void kw_next_msg(struct kw_stream *s)
 {
 	if (kw_stream_live(s)) {
-		if (s->tx.rtr_pending)
+		if (s->tx.rtr_pending && !s->tx.imm_may_follow)
 			kw_msg_rtr(s);
 		else if (!s->irq_len)
 			kw_next_wqe(s);
@@ -401,6 +403,8 @@ static void kw_wqe_framed(struct kw_stream *s)
 
 	if (w->opcode != KIWARP_OP_WRITE)
 		s->tx.send_msn++;
+	s->tx.imm_may_follow = s->p.set.immediate &&
+			       w->opcode == KIWARP_OP_WRITE;
 	s->tx.responded = false;
 	if (s->tx.zc_msg)
 		kw_zc_framed(s, true);

@@ -10,7 +10,7 @@ from cases_good import completed, expect_response, expect_send, inbox, pattern, 
 from cases_start import connecting, gone, unheard
 from harness import BIG_AREA, CheckFailed, case, same
 from peer import Silent
-from subject import LOC_QP_OP_ERR, QP_REQ_ERR, TERM_SENT
+from subject import LOC_QP_OP_ERR, QP_REQ_ERR, TERM_SENT, WC_SEND, WC_WRITE
 from wire import FLAG_C, FLAG_R, FLAG_S, NOT_NEGOTIATED, REP_KEY, REQ_KEY, Enhanced, start_frame
 
 DEVICE_DEPTH = 128  # what the device has; librdmacm accepts no more from a consumer
@@ -301,6 +301,48 @@ def _(env):
         if long_send(env, attempt):
             return
     raise CheckFailed("the consumer was never soon enough")
+
+
+def write_then_imm(env):
+    """Whether the ready-to-receive message came once more behind a Write and the Send that followed."""
+    with env.setting("immediate", 1):
+        link = env.open_initiator(enh=offer("write"))
+    peer, again = link.peer, link.peer.repeated
+    peer.repeated = None
+    env.subject.must("write", link.name, 1, 0x11, 0, "source:0:9")
+    seg = peer.recv()
+    soon = seg.ulpdu != again
+    if soon:
+        same("the Write", (wire.WRITE, 9, True), (seg.opcode, len(seg.payload), seg.last))
+        silent_for(link, "between a Write and Immediate Data")
+        env.subject.must("send", link.name, 2, imm=7)
+        seg = peer.recv()
+        same("Immediate Data", (wire.IMM, 1), (seg.opcode, seg.msn))
+        same("once more", again, peer.recv().ulpdu)
+        completed(env, link, "send", (1, WC_WRITE), (2, WC_SEND))
+    peer.repeated = again
+    env.graceful(link)
+    return soon
+
+
+@case("ready to receive: what is repeated does not part a Write from Immediate Data")
+def _(env):
+    if not any(write_then_imm(env) for _ in range(20)):
+        raise CheckFailed("the consumer was never soon enough")
+
+
+@case("ready to receive: what is repeated may follow a Write if there is no Immediate Data")
+def _(env):
+    link = env.open_initiator(enh=offer("write"))
+    peer, again = link.peer, link.peer.repeated
+    peer.repeated = None
+    env.subject.must("write", link.name, 1, 0x11, 0, "source:0:9")
+    came = [peer.recv() for _ in range(2)]
+    same("the Write, and once more", [0, 9], sorted(len(seg.payload) for seg in came))
+    same("once more", True, again in [seg.ulpdu for seg in came])
+    completed(env, link, "send", (1, WC_WRITE))
+    peer.repeated = again
+    env.graceful(link)
 
 
 @case("ready to receive: nothing is sent before it, however long it takes")
