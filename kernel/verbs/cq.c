@@ -20,8 +20,12 @@
 /* Tries of a compare-and-swap with user space. After them: a spurious event. */
 #define KW_ARM_TRIES	16
 
-/* When to see what became of an event: the first delay, and the longest. */
+/*
+ * When to see what the process has left: the first delay, and the longest of a
+ * process that polls, and of one that does not.
+ */
 #define KW_CHECK_MIN	msecs_to_jiffies(10)
+#define KW_CHECK_POLLED	msecs_to_jiffies(80)
 #define KW_CHECK_MAX	msecs_to_jiffies(1000)
 
 /* Flags of a process's queue. */
@@ -205,13 +209,43 @@ static void kw_cq_notify_work(struct work_struct *work)
 	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
-/* With event_lock. */
+/*
+ * Has the process polled since the last time? Its index counts as far as there
+ * were entries to poll. So the checks that a process causes are bounded by its
+ * completions, whatever it writes there. Event lock held.
+ */
+static bool kw_cq_has_polled(struct kw_cq *cq)
+{
+	u32 consumer = READ_ONCE(kw_cq_ctrl(cq)->consumer);
+	u32 polled = consumer - cq->check_from;
+
+	if (!polled || polled > READ_ONCE(cq->producer) - cq->check_from)
+		return false;
+	cq->check_from = consumer;
+	return true;
+}
+
+/* Event lock held. */
 static void kw_cq_check_after(struct kw_cq *cq, unsigned long delay)
 {
-	cq->checking = true;
+	WRITE_ONCE(cq->checking, true);
 	cq->check_delay = delay;
-	cq->check_from = READ_ONCE(kw_cq_ctrl(cq)->consumer);
-	queue_delayed_work(system_dfl_wq, &cq->check_work, delay);
+	mod_delayed_work(system_dfl_wq, &cq->check_work, delay);
+}
+
+static void kw_cq_check_begin(struct kw_cq *cq)
+{
+	kw_cq_has_polled(cq);
+	kw_cq_check_after(cq, KW_CHECK_MIN);
+}
+
+/* Event lock held. The work item is to look for it soon. */
+static void kw_cq_hold(struct kw_cq *cq, bool solicited)
+{
+	cq->held_solicited = solicited || (cq->held && cq->held_solicited);
+	if (!cq->held)
+		kw_cq_check_begin(cq);
+	cq->held = true;
 }
 
 /*
@@ -224,19 +258,20 @@ static void kw_cq_check_after(struct kw_cq *cq, unsigned long delay)
 static void kw_cq_raise(struct kw_cq *cq, bool solicited)
 {
 	unsigned long flags;
+	bool armed;
 
-	if (!cq->unread || !kw_cq_armed(cq, solicited))
+	if (!cq->unread)
+		return;
+	armed = kw_cq_armed(cq, solicited);
+	if (!armed && READ_ONCE(cq->checking))
 		return;
 	spin_lock_irqsave(&cq->event_lock, flags);
-	if (!list_empty(cq->unread)) {
-		cq->held_solicited = solicited ||
-				     (cq->held && cq->held_solicited);
-		cq->held = true;
-	} else if (kw_cq_disarm(&kw_cq_ctrl(cq)->armed, solicited)) {
+	if (armed && !list_empty(cq->unread))
+		kw_cq_hold(cq, solicited);
+	else if (armed && kw_cq_disarm(&kw_cq_ctrl(cq)->armed, solicited))
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
-	}
 	if (!cq->checking)
-		kw_cq_check_after(cq, KW_CHECK_MIN);
+		kw_cq_check_begin(cq);
 	spin_unlock_irqrestore(&cq->event_lock, flags);
 }
 
@@ -249,8 +284,7 @@ static void kw_cq_raise(struct kw_cq *cq, bool solicited)
  */
 static bool kw_cq_announce_rest(struct kw_cq *cq)
 {
-	return READ_ONCE(kw_cq_ctrl(cq)->consumer) == cq->check_from &&
-	       !READ_ONCE(cq->moderated) &&
+	return !READ_ONCE(cq->moderated) &&
 	       kw_cq_disarm(&kw_cq_ctrl(cq)->armed, false);
 }
 
@@ -263,21 +297,25 @@ static void kw_cq_check_work(struct work_struct *work)
 {
 	struct kw_cq *cq = container_of(to_delayed_work(work), struct kw_cq,
 					check_work);
-	unsigned long delay = min(cq->check_delay * 2, KW_CHECK_MAX);
+	bool polled, raise = false;
+	unsigned long delay;
 
 	spin_lock_irq(&cq->event_lock);
-	cq->checking = false;
+	WRITE_ONCE(cq->checking, false);
+	polled = kw_cq_has_polled(cq);
+	delay = min(cq->check_delay * 2, polled ? KW_CHECK_POLLED : KW_CHECK_MAX);
 	if (list_empty(cq->unread)) {
-		bool raise = cq->held && kw_cq_disarm(&kw_cq_ctrl(cq)->armed,
-						      cq->held_solicited);
-
+		raise = cq->held && kw_cq_disarm(&kw_cq_ctrl(cq)->armed,
+						 cq->held_solicited);
 		cq->held = false;
-		if (!raise && !kw_cq_is_polled(cq))
+		if (!raise && !polled && !kw_cq_is_polled(cq))
 			raise = kw_cq_announce_rest(cq);
-		if (raise) {
-			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	}
+	if (raise) {
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+		/* A channel that is closed takes none. */
+		if (!list_empty(cq->unread))
 			delay = KW_CHECK_MIN;
-		}
 	}
 	if (cq->held || !kw_cq_is_polled(cq))
 		kw_cq_check_after(cq, delay);

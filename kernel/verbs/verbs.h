@@ -377,7 +377,7 @@ static inline struct kw_ring kw_ring_in(const struct kw_queue_mem *a, size_t off
  * @held_solicited: one of the entries that it is for was solicited
  * @checking: @check_work will run
  * @check_delay: how long it waits, jiffies
- * @check_from: how far the process had polled when it began to
+ * @check_from: how far the process had polled at the last check
  * @check_work: raises an event that was held back, or one for entries that the
  *	process has left
  * @handler: kernel consumers: the context that handles completions, or 0. Only

@@ -140,6 +140,23 @@ void leftAlone(Env& env) {
   events.expectQuiet("unsolicited ones were left");
 }
 
+// Completions that come while the queue is not armed, and are not polled before it is.
+void leftBeforeArming(Env& env) {
+  const EventLink events(env);
+  sendMany(*events.link, 0, 2);
+  events.expectQuiet("never armed");
+  events.arm();
+  events.expectEvent("entries that were there before the queue was armed at all");
+  awaitMany(env, events.cq, 0, 2, "both");
+  // Until nothing looks at the empty queue any more.
+  events.expectQuiet("an empty queue");
+  sendMany(*events.link, 2, 3);
+  ibv_wc wc;
+  while (ibv_poll_cq(events.cq, 1, &wc) == 0) continue;
+  events.arm();
+  events.expectEvent("entries that came between two armings");
+}
+
 void resizeArmed(Env& env) {
   const EventLink events(env, 16);
   events.arm();
@@ -292,6 +309,7 @@ void addCqCases(std::vector<Case>* cases) {
   cases->insert(cases->end(), {{"cq-resize", resizeWithWaiting},
                                {"cq-resize-refused", resizeRefused},
                                {"cq-left", leftAlone},
+                               {"cq-left-before-arming", leftBeforeArming},
                                {"cq-resize-armed", resizeArmed},
                                {"cq-resize-polled", resizeWhilePolled},
                                {"cq-resize-sleeping", resizeWhileSleeping},

@@ -159,7 +159,7 @@ struct kiwarp_ring_ctrl {
  * armed with 0 and raises the event. If an event waits to be read, armed stays,
  * and is checked again later. User space arms by an atomic OR followed by a
  * full fence. Entries that came before arming are found by polling again: an
- * event comes for them only if they are left alone for some milliseconds.
+ * event comes for them only if they are left alone for a while.
  */
 struct kiwarp_cq_ctrl {
 	__u32 producer;		/* written by the kernel */
