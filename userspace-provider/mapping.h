@@ -38,11 +38,14 @@ class Mapping {
 
   // Returns 0 or a positive errno.
   [[nodiscard]] int map(int fd, uint64_t key, uint64_t size) {
-    const bool reserved = base_ != nullptr && size == size_;
-    void* base = mmap(reserved ? base_ : nullptr, size, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | (reserved ? MAP_FIXED : 0), fd, static_cast<off_t>(key));
+    if (base_ != nullptr && size == size_) {
+      if (mapAt(base_, fd, key, size, MAP_FIXED) != MAP_FAILED) return 0;
+      // The kernel may have unmapped what was there: it is not ours any more.
+      base_ = nullptr;
+      size_ = 0;
+    }
+    void* base = mapAt(nullptr, fd, key, size, 0);
     if (base == MAP_FAILED) return errno;
-    if (reserved) return 0;
     reset();
     base_ = base;
     size_ = size;
@@ -59,6 +62,10 @@ class Mapping {
   [[nodiscard]] size_t size() const { return size_; }
 
  private:
+  static void* mapAt(void* at, int fd, uint64_t key, uint64_t size, int flags) {
+    return mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, static_cast<off_t>(key));
+  }
+
   void* base_ = nullptr;
   size_t size_ = 0;
 };

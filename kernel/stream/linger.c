@@ -140,7 +140,10 @@ static bool kw_linger_is_over(struct kw_linger *l)
 
 	if (sk->sk_err || sk->sk_state == TCP_CLOSE || READ_ONCE(l->of->closed))
 		return true;
-	if (!l->acked && kw_linger_is_acked(sk)) {
+	/* Without a FIN the peer's half may stay open for ever. */
+	if (!l->acked && (kw_linger_is_acked(sk) ||
+			  (kw_fin_is_missing(sk) &&
+			   tcp_rtx_and_write_queues_empty(sk)))) {
 		l->acked = true;
 		if (time_before(end, l->deadline))
 			l->deadline = end;

@@ -35,7 +35,7 @@ struct kw_lingers {
  * @node: in kw_lingers.list
  * @sock: the socket
  * @deadline: jiffies by which it is closed, however far it got
- * @acked: the peer has acknowledged everything, the FIN included
+ * @acked: the peer has acknowledged everything that was sent
  * @work: checks whether it is over
  * @save_data_ready: the socket's own callback, to be put back
  * @save_state_change: likewise

@@ -134,6 +134,9 @@ static int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 		/* The initiator has sent: from now on this side may. */
 		s->rx.started = true;
 		s->tx.await_first = false;
+		/* A repeated RTR that has not gone out is not needed any more. */
+		if (s->tx.imm_may_follow)
+			s->tx.rtr_pending = false;
 		s->rx.kick = true;
 	}
 	return ret;
