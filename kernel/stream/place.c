@@ -96,7 +96,8 @@ bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
 	bool good;
 
 	next->it = it;
-	next->vec = kw_vec_begin(len);
+	/* What is predicted goes on in the section that begins here. */
+	next->vec = kw_vec_begin(seg->ddp.last ? len : max(len, c->left));
 	next->vec_len = 0;
 	for (good = it->run.len || kw_sg_next(s, it); good && len; len -= n) {
 		if (!c->left && !kw_cursor_next(c))
