@@ -151,6 +151,23 @@ static bool kw_linger_is_over(struct kw_linger *l)
 	return time_after_eq(jiffies, l->deadline);
 }
 
+/* of->lock held. */
+static unsigned long kw_linger_of_user(struct kw_lingers *of, u32 uid)
+{
+	void *entry = xa_load(&of->users, uid);
+
+	return entry ? xa_to_value(entry) : 0;
+}
+
+/* A user's number of sockets: of->lock held. Fails without memory for one more. */
+static int kw_linger_count(struct kw_lingers *of, u32 uid, int more)
+{
+	unsigned long n = kw_linger_of_user(of, uid) + more;
+
+	return xa_err(xa_store(&of->users, uid, n ? xa_mk_value(n) : NULL,
+			       GFP_ATOMIC | __GFP_NOWARN));
+}
+
 static void kw_linger_end(struct kw_linger *l)
 {
 	struct kw_lingers *of = l->of;
@@ -158,6 +175,8 @@ static void kw_linger_end(struct kw_linger *l)
 
 	spin_lock(&of->lock);
 	list_del(&l->node);
+	/* One less takes no memory. */
+	kw_linger_count(of, l->uid, -1);
 	spin_unlock(&of->lock);
 	/* It may be queued once more, but cannot be queued again. */
 	cancel_delayed_work(&l->work);
@@ -197,20 +216,13 @@ static void kw_linger_work(struct work_struct *work)
 }
 
 /* Whether there is a place for a user's socket: of->lock held. */
-static bool kw_linger_has_place(const struct kw_lingers *of,
-				const struct sock *sk)
+static bool kw_linger_has_place(struct kw_lingers *of, u32 uid)
 {
-	const struct kw_linger *l;
-	u32 mine = 0;
-
 	if (of->nr >= KW_LINGER_MAX)
 		return false;
 	/* Kernel consumers' sockets are root's. */
-	if (of->nr < KW_LINGER_MAX_USER || uid_eq(sk->sk_uid, GLOBAL_ROOT_UID))
-		return true;
-	list_for_each_entry(l, &of->list, node)
-		mine += uid_eq(l->sock->sk->sk_uid, sk->sk_uid);
-	return mine < KW_LINGER_MAX_USER;
+	return of->nr < KW_LINGER_MAX_USER || !uid ||
+	       kw_linger_of_user(of, uid) < KW_LINGER_MAX_USER;
 }
 
 static int kw_linger_enter(struct kw_lingers *of, struct kw_linger *l)
@@ -220,7 +232,8 @@ static int kw_linger_enter(struct kw_lingers *of, struct kw_linger *l)
 	spin_lock(&of->lock);
 	if (of->closed) {
 		ret = -ENODEV;
-	} else if (!kw_linger_has_place(of, l->sock->sk)) {
+	} else if (!kw_linger_has_place(of, l->uid) ||
+		   kw_linger_count(of, l->uid, 1)) {
 		ret = -EBUSY;
 	} else {
 		of->nr++;
@@ -251,6 +264,7 @@ int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
 		return -ENODEV;
 	l->of = of;
 	l->sock = sock;
+	l->uid = __kuid_val(sk->sk_uid);
 	l->deadline = jiffies + limit;
 	INIT_DELAYED_WORK(&l->work, kw_linger_work);
 	kernel_sock_shutdown(sock, SHUT_WR);
@@ -278,6 +292,7 @@ void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counter
 	memset(of, 0, sizeof(*of));
 	spin_lock_init(&of->lock);
 	INIT_LIST_HEAD(&of->list);
+	xa_init(&of->users);
 	init_waitqueue_head(&of->idle);
 	of->counters = counters;
 }

@@ -8,6 +8,7 @@
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "stream/counters.h"
 
@@ -16,6 +17,7 @@
  * @lock: all of it
  * @list: struct kw_linger
  * @nr: entries of @list
+ * @users: how many of them each user (uid) has
  * @closed: none are taken any more
  * @idle: to wait for @nr to become 0
  * @counters: the device's, by enum kw_counter
@@ -24,6 +26,7 @@ struct kw_lingers {
 	spinlock_t lock;		/* see above */
 	struct list_head list;
 	u32 nr;
+	struct xarray users;
 	bool closed;
 	wait_queue_head_t idle;
 	struct kw_counters __percpu *counters;
@@ -34,6 +37,7 @@ struct kw_lingers {
  * @of: where it is listed
  * @node: in kw_lingers.list
  * @sock: the socket
+ * @uid: its user
  * @deadline: jiffies by which it is closed, however far it got
  * @acked: the peer has acknowledged everything that was sent
  * @work: checks whether it is over
@@ -45,6 +49,7 @@ struct kw_linger {
 	struct kw_lingers *of;
 	struct list_head node;
 	struct socket *sock;
+	u32 uid;
 	unsigned long deadline;
 	bool acked;
 	struct delayed_work work;
