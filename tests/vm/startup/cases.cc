@@ -160,9 +160,11 @@ void Suite::privateData() {
   zero.outcome = kRefused;
   attempt("revision 0, rejected without private data", zero);
   wire("the responder has said nothing", "^(?!.* rep ).*req key");
-  zero.rejects = false;
   zero.refused = "EINVAL";
   zero.server_private = 5;
+  attempt("revision 0, no rejection with private data where none came", zero);
+  wire("the responder has said nothing, and ends", "^(?!.* rep ).*req key");
+  zero.rejects = false;
   attempt("revision 0, no answer with private data where none came", zero);
   Attempt order;
   order.server_private = 5;
