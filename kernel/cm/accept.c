@@ -438,10 +438,13 @@ int kw_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
  * kw_iw_reject() - reject a connection request (iw_reject)
  * @id: iw_cm's identifier for the new connection
  * @pdata: private data
- * @len: bytes of @pdata
+ * @len: bytes of @pdata, none if revision 0's initiator had none
+ *
+ * Every error ends the connection.
  *
  * Context: process.
- * Return: 0, or -ECONNRESET if the peer is gone.
+ * Return: 0; -ECONNRESET if the peer is gone; -EINVAL on too long private data;
+ * or -errno.
  */
 int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len)
 {
@@ -451,7 +454,10 @@ int kw_iw_reject(struct iw_cm_id *id, const void *pdata, u8 len)
 	if (!ep)
 		return ret;
 	mutex_lock(&ep->lock);
-	if (ep->state == KW_EP_OFFERED) {
+	if (ep->state == KW_EP_OFFERED && len > kw_start_pd_room(ep)) {
+		ret = -EINVAL;
+		kw_accept_refuse(ep);
+	} else if (ep->state == KW_EP_OFFERED) {
 		kw_count(ep->dev, KW_CNT_CONN_REJECTED);
 		ret = kw_start_reject(ep, pdata, len);
 		kw_ep_end(ep, ret);

@@ -78,8 +78,8 @@ static const char *const kw_rtr_names[] = {
 	X(p2p, p2p, KW_SWITCH, 1,					\
 	  "Offer the peer-to-peer model when connecting [1]")		\
 	X(rtr, rtr, KW_NAMES(kw_rtr_names),				\
-	  BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),				\
-	  "Ready-to-receive messages to offer and to choose from [write read]") \
+	  BIT(KW_RTR_SEND) | BIT(KW_RTR_WRITE) | BIT(KW_RTR_READ),	\
+	  "Ready-to-receive messages to offer and to choose from [send write read]") \
 	X(ird_max, ird_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM), KW_MAX_QP_RD_ATOM, \
 	  "Maximum inbound RDMA Reads of a connection [128]")		\
 	X(ord_max, ord_max, KW_RANGE(0, KW_MAX_QP_RD_ATOM), KW_MAX_QP_RD_ATOM, \

@@ -201,6 +201,13 @@ ADAPTERS = (
         picks=("write", "read", "send"),
     ),
     Adapter(
+        "qedr, ready by a Send",
+        offers=("send", "write", "read"),
+        knows=("send", "write", "read"),
+        names_all=True,
+        picks=("send", "write", "read"),
+    ),
+    Adapter(
         "siw",
         crc=False,
         repeats_flags=True,

@@ -102,7 +102,8 @@ def _(env):
     for asked, want in (
         (offer("write", "read", ird=3, ord=2), {"write", "read"}),
         (offer("read", ird=0, ord=0), {"read"}),
-        (offer("send", ird=3, ord=2), {"write", "read"}),
+        (offer("send", ird=3, ord=2), {"send"}),
+        (offer(ird=3, ord=2), set(RTR)),
         (Enhanced(ird=3, ord=2), set()),
     ):
         peer = peers.connect(env.address, env.port)
@@ -143,6 +144,27 @@ def _(env):
         completed(env, link, "recv", (1, 128, 5))
         env.graceful(link, [2])
         env.erase_inbox()
+
+
+@case("ready to receive: by default Kiwarp offers all kinds and names all of those offered")
+def _(env):
+    for answer, opcode in ((RTR, wire.WRITE), (("send", "read"), wire.READ_REQ), (("send",), wire.SEND)):
+        link = connecting(env)
+        got = Enhanced.parse(link.frame.pd)
+        same("offered", (True, set(RTR)), (got.p2p, kinds(got)))
+        link.peer.send_bytes(start_frame(REP_KEY, FLAG_C | FLAG_S, 2, offer(*answer).build()))
+        same("event", "ESTABLISHED", env.subject.event(link.name).kind)
+        env.moved["conn_established"] += 1
+        first = link.peer.recv()
+        same("chosen", (opcode, True), (first.opcode, first.last))
+        if opcode == wire.WRITE:
+            link.peer.repeated = first.ulpdu
+        elif opcode == wire.READ_REQ:
+            link.peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
+        env.graceful(link, [])
+    link = env.open_responder(enh=offer(*RTR))
+    same("named", set(RTR), kinds(Enhanced.parse(link.frame.pd)))
+    env.graceful(link)
 
 
 @case("ready to receive: of those offered only what Kiwarp knows is named")

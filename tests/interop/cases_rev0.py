@@ -273,6 +273,70 @@ def _(env):
     env.graceful(link, both_ways(env, link))
 
 
+def answered_twice(env, data, flags=0):
+    """Kiwarp begins with revision 2, and has a reply frame with Rev 0 for that and for what it asks next."""
+    with served(env):
+        link = connecting(env, pd=pattern(20))
+    for rev in (2, 1):
+        frame = link.peer.recv_start_frame()
+        same("request", (REQ_KEY, rev, pattern(20)), (frame.key, frame.rev, frame.pd[-20:]))
+        link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C | flags, 0, data))
+        if rev == 2:
+            gone(link.peer)
+            link.peer.close()
+            link.peer = env.listener.accept()
+    return link
+
+
+@case("revision 0: a reply frame to a request of revision 2, then of revision 1")
+def _(env):
+    link = answered_twice(env, pattern(31))
+    event = env.subject.event(link.name)
+    same("event", ("ESTABLISHED", pattern(31)), (event.kind, event.pd))
+    env.moved["conn_established"] += 1
+    link.peer.fpdu_mode(tx_markers=True, rx_markers=True)
+    link.peer.version = 0
+    env.graceful(link, both_ways(env, link))
+
+
+@case("revision 0: a reply frame to a request of revision 2, no answer to 1, then Start Keys")
+def _(env):
+    with served(env):
+        link = connecting(env)
+    for rev in (2, 1):
+        frame = link.peer.recv_start_frame()
+        same("request", (REQ_KEY, rev), (frame.key, frame.rev))
+        if rev == 2:
+            link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C, 0))
+            gone(link.peer)
+        link.peer.close()
+        link.peer = env.listener.accept()
+    same("Start Key", start_key(), link.peer.recv_exactly(16))
+    link.peer.send_bytes(start_key())
+    established(env, link, "conn_established")
+
+
+@case("revision 0: a reply frame rejects, with private data, a request of revision 1")
+def _(env):
+    with served(env), env.setting("mpa_rev", 1):
+        link = connecting(env, pd=pattern(20))
+    same("request's revision", 1, link.peer.recv_start_frame().rev)
+    link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C | FLAG_R, 0, b"not today"))
+    event = env.subject.event(link.name)
+    same("event", ("REJECTED", b"not today"), (event.kind, event.pd))
+    gone(link.peer)
+    env.moved["conn_refused"] += 1
+
+
+@case("revision 0: reply frames reject a request of revision 2, and one of revision 1")
+def _(env):
+    link = answered_twice(env, b"not today", FLAG_R)
+    event = env.subject.event(link.name)
+    same("event", ("REJECTED", b"not today"), (event.kind, event.pd))
+    gone(link.peer)
+    env.moved["conn_refused"] += 1
+
+
 @case("revision 0: a reply frame where a setting does not allow it")
 def _(env):
     with env.setting("mpa_rev", 1):

@@ -345,12 +345,13 @@ def _(env):
 REPLY = Enhanced(p2p=True, write=True).build()
 
 
-def bad_reply(name, buf, counter="conn_bad_start", again=False, says=None):
+def bad_reply(name, buf, counter="conn_bad_start", again=False, says=None, rtr="send write read"):
     """again: Kiwarp may try an older revision. says: the Terminate that may tell why."""
 
     @case(f"reply: {name}")
     def _(env):
-        link = connecting(env)
+        with env.setting("rtr", rtr):
+            link = connecting(env)
         link.peer.send_bytes(buf)
         if not again:
             env.told_why(link, says)
@@ -367,6 +368,7 @@ bad_reply(
     "a ready-to-receive message that was not offered",
     start_frame(REP_KEY, FLAG_C | FLAG_S, 2, Enhanced(p2p=True, send=True).build()),
     says=wire.Error(wire.LLP, 0, 7),
+    rtr="write read",
 )
 bad_reply(
     "no ready-to-receive message",

@@ -3,6 +3,9 @@
  * Segmentation: messages of every length, cut into FPDUs for connections of
  * several segment sizes, read back at the far end.
  */
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <net/net_namespace.h>
 #include <net/tcp.h>
 #include <rdma/ib_verbs.h>
 
@@ -317,6 +320,93 @@ static void kt_test_tight_segment(struct kunit *test)
 	KUNIT_EXPECT_GT(test, span[1], mss - 4);
 }
 
+/* A path's MTU, not under IPv6's least. */
+#define KT_SMALL_MTU	1300
+
+static void kt_set_mtu(void *mtu)
+{
+	rtnl_lock();
+	WARN_ON(dev_set_mtu(init_net.loopback_dev, (unsigned long)mtu));
+	rtnl_unlock();
+}
+
+/* Reads a Send of @len bytes, whose FPDUs fit @most; the longest one's bytes. */
+static u32 kt_expect_spans(struct kt_link *l, u32 len, u32 most)
+{
+	struct kt_segment seg;
+	u32 got = 0, span = 0;
+
+	do {
+		KUNIT_ASSERT_EQ(l->test, 1, kt_peer_fpdu(l, &seg));
+		KUNIT_EXPECT_LE(l->test, seg.span, most);
+		span = max(span, seg.span);
+		got += seg.len;
+		kunit_kfree(l->test, seg.ulpdu);
+	} while (!seg.ddp.last);
+	KUNIT_EXPECT_EQ(l->test, got, len);
+	return span;
+}
+
+/*
+ * The path's MTU falls under a message that TCP holds a part of, and rises
+ * again. What was built by then stays as it is, what is built when TCP knows
+ * of it fits the new one. TCP looks when it next sends.
+ */
+static void kt_test_mtu_changes(struct kunit *test)
+{
+	const unsigned long mtu = READ_ONCE(init_net.loopback_dev->mtu);
+	const u32 len = 200000;
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct sock *sk = l->s.sock->sk;
+	u32 mss = tcp_sk(sk)->mss_cache, small = mss - 1488 + KT_SMALL_MTU;
+	u32 off = 0, got = 0, nr_old = 0, nr_new = 0, built;
+	struct kt_segment seg;
+	bool same = true;
+	u32 i;
+
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, kt_set_mtu,
+							   (void *)mtu));
+	lock_sock(sk);
+	tcp_sk(sk)->snd_wnd = 0;
+	release_sock(sk);
+	kt_post_send(l, len);
+	kt_set_mtu((void *)KT_SMALL_MTU);
+	lock_sock(sk);
+	built = l->s.tx.stream_off;
+	tcp_sk(sk)->snd_wnd = 65535;
+	release_sock(sk);
+	do {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		KUNIT_EXPECT_EQ(test, seg.ddp.mo, got);
+		for (i = 0; i < seg.len; i++)
+			same &= seg.body[i] == *kt_at(l, KT_LOCAL, got + i);
+		if (off < built) {
+			KUNIT_EXPECT_GT(test, seg.span, mss - 4);
+			KUNIT_EXPECT_LE(test, seg.span, mss);
+			nr_old++;
+		} else {
+			KUNIT_EXPECT_LE(test, seg.span, small);
+			nr_new++;
+		}
+		off += seg.span;
+		got += seg.len;
+		kunit_kfree(test, seg.ulpdu);
+	} while (!seg.ddp.last);
+	KUNIT_EXPECT_EQ(test, got, len);
+	KUNIT_EXPECT_TRUE(test, same);
+	KUNIT_EXPECT_GT(test, nr_old, 9);
+	KUNIT_EXPECT_GT(test, nr_new, 9);
+	KUNIT_EXPECT_EQ(test, tcp_sk(sk)->mss_cache, small);
+
+	kt_post_send(l, 5000);
+	KUNIT_EXPECT_GT(test, kt_expect_spans(l, 5000, small), small - 4);
+	kt_set_mtu((void *)mtu);
+	kt_post_send(l, 1);
+	kt_expect_spans(l, 1, small);
+	kt_post_send(l, 5000);
+	KUNIT_EXPECT_GT(test, kt_expect_spans(l, 5000, mss), mss - 4);
+}
+
 static struct kunit_case kt_segment_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_message, kt_sizes_gen_params),
 	KUNIT_CASE(kt_test_local_fault),
@@ -324,6 +414,7 @@ static struct kunit_case kt_segment_cases[] = {
 	KUNIT_CASE(kt_test_read_depth),
 	KUNIT_CASE(kt_test_rest_of_segment),
 	KUNIT_CASE(kt_test_tight_segment),
+	KUNIT_CASE(kt_test_mtu_changes),
 	{}
 };
 

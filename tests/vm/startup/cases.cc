@@ -27,7 +27,7 @@ void Suite::settings() {
   isSet("mpa_rev_accept", "1 2", "2,0", "0 2", {"3", "1 x", "", ","});
   for (const char* name : {"crc", "p2p"}) isSwitch(name, "1");
   for (const char* name : {"markers", "large_fpdu", "immediate", "atomics"}) isSwitch(name, "0");
-  isSet("rtr", "write read", "read, send", "send read", {"none", "reads", " ", "write,1"});
+  isSet("rtr", "send write read", "read, send", "send read", {"none", "reads", " ", "write,1"});
   number("ird_max", 128, 0, 128, false);
   number("ord_max", 128, 0, 128, false);
   number("fpdu_max", 0, 256, 65535, true);
@@ -160,9 +160,11 @@ void Suite::privateData() {
   zero.outcome = kRefused;
   attempt("revision 0, rejected without private data", zero);
   wire("the responder has said nothing", "^(?!.* rep ).*req key");
-  zero.rejects = false;
   zero.refused = "EINVAL";
   zero.server_private = 5;
+  attempt("revision 0, no rejection with private data where none came", zero);
+  wire("the responder has said nothing, and ends", "^(?!.* rep ).*req key");
+  zero.rejects = false;
   attempt("revision 0, no answer with private data where none came", zero);
   Attempt order;
   order.server_private = 5;
@@ -176,6 +178,10 @@ void Suite::privateData() {
 void Suite::readyToReceive() {
   Attempt a;
   a.server_first = true;
+  attempt("ready to receive by default", a);
+  const std::string all = " A=1 send=1 write=1 read=1";
+  wire("all kinds are offered and named, and of those the write is taken",
+       "req frame.*" + all + ".*rep frame.*" + all + ".*req first op=0");
   const std::vector<std::pair<std::string, int>> kinds{{"send", 3}, {"write", 0}, {"read", 1}};
   for (const auto& [kind, op] : kinds) {
     both("rtr", kind);
@@ -307,7 +313,7 @@ void Suite::laterOnly() {
     talk(a, server, client);
   });
   wire("they stay as they were",
-       "rep frame rev=2 M=0 C=1.* A=1 send=0 write=1 read=1 ird=16 ord=16");
+       "rep frame rev=2 M=0 C=1.* A=1 send=1 write=1 read=1 ird=16 ord=16");
   reset();
 }
 

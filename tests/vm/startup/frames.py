@@ -5,7 +5,7 @@
 WIRE has lines PORT|WHAT|PATTERN. The pattern is searched in the frames of all connections to
 PORT, put together like this, in the order of the connections:
 
-.N req frame rev=2 M=0 C=1 R=0 S=1 L=0 pd=4 A=1 send=0 write=1 read=1 ird=4 ord=4 .N rep ...
+.N req frame rev=2 M=0 C=1 R=0 S=1 L=0 pd=4 A=1 send=1 write=1 read=1 ird=4 ord=4 .N rep ...
 
 N counts the connections to the port, req and rep name the side that sent the frame, "frame",
 "key" and "private" its kind. After its frames, "first" names the operation of the first FPDU of

@@ -68,7 +68,7 @@ def receive_frame(s):
 
 @contextlib.contextmanager
 def setting(device, name, value):
-    """Only while silence is what is tested: a slow machine is to have all the time it needs."""
+    """Of time only while silence is what is tested: a slow machine is to have all it needs."""
     path = device / "settings" / name
     before = path.read_text()
     path.write_text(value)
@@ -132,9 +132,13 @@ class Initiator:
         self.accepted("depths that are not negotiated",
                       frame(REQ, 2, C | S, enhanced(0, NONE, NONE)), (REP, C | S, 2),
                       NONE << 16 | NONE)
-        self.accepted("ready to receive by what is not known: what is known is named",
+        self.accepted("ready to receive by a send alone",
                       frame(REQ, 2, C | S, enhanced(A | SEND, NONE, NONE)), (REP, C | S, 2),
-                      A | WRITE | READ | NONE << 16 | NONE)
+                      A | SEND | NONE << 16 | NONE)
+        with setting(self.device, "rtr", "write read"):
+            self.accepted("ready to receive by what is not known: what is known is named",
+                          frame(REQ, 2, C | S, enhanced(A | SEND, NONE, NONE)), (REP, C | S, 2),
+                          A | WRITE | READ | NONE << 16 | NONE)
         self.refused("garbage", b"GET / HTTP/1.0\r\n\r\n")
         self.refused("a key that is wrong in its last byte", frame(REQ[:15] + b"f", 1, C))
         self.refused("a reply", frame(REP, 1, C))
@@ -248,8 +252,9 @@ class Responder:
                         frame(REP, 2, C | S, enhanced(ord_=129)), b"\x20\x06")
         self.terminated("no way to be ready to receive", protocol,
                         frame(REP, 2, C | S, enhanced(A)), b"\x20\x07")
-        self.terminated("one that was not offered", protocol,
-                        frame(REP, 2, C | S, enhanced(A | SEND)), b"\x20\x07")
+        with setting(self.device, "rtr", "write read"):
+            self.terminated("one that was not offered", protocol,
+                            frame(REP, 2, C | S, enhanced(A | SEND)), b"\x20\x07")
         self.terminated("and markers", protocol, frame(REP, 2, C | S | M, enhanced(A)),
                         b"\x20\x07", b"\0\0\0\0")
         self.case("not a reply", protocol, [self.answer(b"HTTP/1.0 400 Bad\r\n\r\n")])

@@ -127,14 +127,14 @@ void Suite::make(const Attempt& a) {
     expectPrivate(request, a.client_private, false);
     const std::vector<uint8_t> answer = kiwarp::vm::privateData(a.server_private, true);
     if (a.rejects) {
-      checkErrno(rdma_reject(id.get(), answer.data(), static_cast<uint8_t>(answer.size())),
-                 "rdma_reject");
+      rc = rdma_reject(id.get(), answer.data(), static_cast<uint8_t>(answer.size()));
+      if (rc != 0) rc = errno;
     } else {
       server.emplace(std::move(id));
       rc = startAccept(server->id(), {a.server_ird, a.server_ord, answer});
-      if (errnoName(rc) != (a.refused.empty() ? "0" : a.refused))
-        fail("rdma_accept: %s", errnoName(rc).c_str());
     }
+    if (errnoName(rc) != (a.refused.empty() ? "0" : a.refused))
+      fail("%s: %s", a.rejects ? "rdma_reject" : "rdma_accept", errnoName(rc).c_str());
   }
 
   const std::optional<CmEvent> event = client_cm.next(limit);

@@ -37,7 +37,7 @@ struct Attempt {
   uint8_t server_ird = 4, server_ord = 4, client_ird = 4, client_ord = 4;
   bool unheard = false;  // no request reaches the server's consumer
   bool rejects = false;  // the server's consumer does
-  std::string refused;   // or rdma_accept fails with this errno
+  std::string refused;   // rdma_accept, or rdma_reject, fails with this errno
   std::string outcome = "RDMA_CM_EVENT_ESTABLISHED status 0";
   bool server_first = false;  // it speaks first
   bool stays_silent = false;  // the server, as it may not
