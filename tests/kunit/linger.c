@@ -57,6 +57,16 @@ static u64 kt_resets(struct kt_link *l)
 	return kw_counter_read(l->counters, KW_CNT_LINGER_RESET);
 }
 
+/* As many more places are @uid's: of->lock is held. */
+static void kt_count(struct kunit *test, struct kw_lingers *of, u32 uid, int more)
+{
+	void *entry = xa_load(&of->users, uid);
+	int n = (entry ? xa_to_value(entry) : 0) + more;
+
+	entry = xa_store(&of->users, uid, n ? xa_mk_value(n) : NULL, GFP_ATOMIC);
+	KUNIT_EXPECT_EQ(test, 0, xa_err(entry));
+}
+
 /* Take @nr places in @uid's name; @sock carries it. */
 static struct kw_linger *kt_occupy(struct kw_lingers *of, struct kt_link *l,
 				   struct socket *sock, kuid_t uid, u32 nr)
@@ -70,14 +80,17 @@ static struct kw_linger *kt_occupy(struct kw_lingers *of, struct kt_link *l,
 	spin_lock(&of->lock);
 	for (i = 0; i < nr; i++) {
 		places[i].sock = sock;
+		places[i].uid = __kuid_val(uid);
 		list_add_tail(&places[i].node, &of->list);
 	}
 	of->nr += nr;
+	kt_count(l->test, of, __kuid_val(uid), nr);
 	spin_unlock(&of->lock);
 	return places;
 }
 
-static void kt_vacate(struct kw_lingers *of, struct kw_linger *places, u32 nr)
+static void kt_vacate(struct kunit *test, struct kw_lingers *of,
+		      struct kw_linger *places, u32 nr)
 {
 	u32 i;
 
@@ -85,6 +98,7 @@ static void kt_vacate(struct kw_lingers *of, struct kw_linger *places, u32 nr)
 	for (i = 0; i < nr; i++)
 		list_del(&places[i].node);
 	of->nr -= nr;
+	kt_count(test, of, places->uid, -(int)nr);
 	spin_unlock(&of->lock);
 }
 
@@ -157,10 +171,10 @@ static void kt_test_share(struct kunit *test)
 	l->early->sk->sk_uid = KT_USER;
 	KUNIT_ASSERT_EQ(test, -EBUSY, kt_start(of, l, KT_LONG));
 	KUNIT_EXPECT_EQ(test, KT_PLACES, of->nr);
-	kt_vacate(of, places, 1);
+	kt_vacate(test, of, places, 1);
 	KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, KT_LONG));
 	KUNIT_EXPECT_EQ(test, KT_PLACES, of->nr);
-	kt_vacate(of, places + 1, KT_PLACES - 1);
+	kt_vacate(test, of, places + 1, KT_PLACES - 1);
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	kw_lingers_close(of);
 	KUNIT_EXPECT_EQ(test, 0, of->nr);
@@ -184,7 +198,7 @@ static void kt_test_others(struct kunit *test)
 		places = kt_occupy(of, l, l->peer, uids[i][0], KT_PLACES);
 		l->early->sk->sk_uid = uids[i][1];
 		KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, KT_LONG));
-		kt_vacate(of, places, KT_PLACES);
+		kt_vacate(test, of, places, KT_PLACES);
 		kw_lingers_close(of);
 		kt_link_end(l);
 		test->priv = NULL;
@@ -209,7 +223,7 @@ static void kt_test_full(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	/* A reset behind the FIN would throw away what TCP has still to send. */
 	KUNIT_EXPECT_EQ(test, TCP_CLOSE_WAIT, l->peer->sk->sk_state);
-	kt_vacate(of, places, 8 * KT_PLACES);
+	kt_vacate(test, of, places, 8 * KT_PLACES);
 }
 
 /* A device that goes resets what lingers and takes no more, until it is back. */
