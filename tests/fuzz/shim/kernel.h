@@ -234,6 +234,11 @@ typedef struct {
   char unused;
 } wait_queue_head_t;
 
+// In linger.c, which is not among the fuzzed files.
+struct xarray {
+  int unused;
+};
+
 #define DECLARE_WAIT_QUEUE_HEAD(q) wait_queue_head_t q
 #define wake_up(q) ((void)(q))
 #define wait_event(q, c) ((void)(q), SHIM_CHECK(c))

@@ -23,7 +23,8 @@ perf() {
 	[ "$seen" = "$rows" ] || not_ok "$what: $seen of $rows rows in the table" "$log"
 }
 
-has_option() { "$1" --help 2>&1 | grep -qe "$2"; } # PROGRAM OPTION
+# Not by a pipe: the programs' --help exits with 1.
+has_option() { [[ $("$1" --help 2>&1) == *"$2"* ]]; } # PROGRAM OPTION
 
 # Every power of two from 2 to 2^23.
 all=23
