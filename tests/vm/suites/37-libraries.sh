@@ -120,28 +120,34 @@ fio_rdma() {
 }
 
 # qperf counts only what completes in its time, and its server may listen after its client connects:
-# it tries again, with more time.
+# it tries again, with more time. Each end waits for the other at the end, which may still be posting.
 qperf_says() { # TEST OPTION...
 	local time
 	for time in 1 2 4 8 16; do
-		qperf -cm 1 -cp 1 -t "$time" "${@:2}" 10.1.0.1 "$1" >/run/qperf 2>&1 &&
-			grep -qE '(bw|latency) += +[1-9]' /run/qperf && break
+		timeout -k 5 "$TIME_LIMIT" qperf -cm 1 -cp 1 -to 60 -t "$time" "${@:2}" 10.1.0.1 "$1" >/run/qperf 2>&1 &&
+			grep -qE "$figure" /run/qperf && break
 		tail -n 1 /run/qperf
 	done
 	cat /run/qperf
 }
 
-perf() { check_says "qperf: $1" '(bw|latency) += +[1-9]' qperf_says "$@"; }
+figure='(bw|latency|rate) += +[1-9]'
 
-# Its Writes have immediates.
+perf() { check_says "qperf: $*" "$figure" qperf_says "$@"; }
+
+# Its Writes have immediates. Without -cp 1 it waits for events instead of polling. The tests with "ver"
+# look at each value that an atomic operation brings back.
 quick_perf() {
 	local test
-	echo 1 | tee /sys/class/infiniband/kw_v[ab]/settings/immediate >/dev/null
-	start qperf - qperf
+	extensions 1 kw_va kw_vb
+	LIMIT=1200 start qperf - qperf
 	wait_server qperf - 19765
 	for test in rc_bw rc_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
-		rc_rdma_read_lat; do
+		rc_rdma_read_lat rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add; do
 		perf "$test"
+	done
+	for test in rc_lat rc_rdma_write_lat rc_rdma_read_lat rc_compare_swap_mr ver_rc_fetch_add; do
+		perf "$test" -cp 0
 	done
 	# It polls for the first time when it has posted 1024.
 	perf rc_rdma_read_bw -m 64
