@@ -12,6 +12,8 @@ void kw_qp_flush(struct kw_qp *qp);
 void kw_qp_flush_all(struct kw_qp *qp);
 void kw_qp_flush_work(struct work_struct *work);
 void kw_qp_notify(struct kw_qp *qp);
+int kw_qp_init_events(struct kw_qp *qp);
+void kw_qp_event_work(struct work_struct *work);
 void kw_qp_event(struct kw_qp *qp, enum ib_event_type type);
 void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		       u16 status);
