@@ -96,7 +96,7 @@ bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
 	bool good;
 
 	next->it = it;
-	/* What is predicted goes on in the section that begins here. */
+	/* Segments that are predicted continue in the section begun here. */
 	next->vec = kw_vec_begin(seg->ddp.last ? len : max(len, c->left));
 	next->vec_len = 0;
 	for (good = it->run.len || kw_sg_next(s, it); good && len; len -= n) {

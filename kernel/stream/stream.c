@@ -99,7 +99,7 @@ static void kw_stream_attach(struct kw_stream *s)
 /*
  * siw looks for an RTR only after its reply has left, and does not see one that
  * came before. Its consumer then waits for data that may never come. A second
- * zero-length Write changes nothing, in its place: see kw_next_msg().
+ * zero-length Write is harmless where kw_next_msg() sends it.
  */
 #define KW_RTR_REPEAT	(HZ / 20)
 

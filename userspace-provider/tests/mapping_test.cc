@@ -51,7 +51,7 @@ TEST(Mapping, OfAnotherSizeTakesAnotherPlace) {
   EXPECT_TRUE(hasByte(mapping));
 }
 
-// munmap() of a range that a failed MAP_FIXED has given back could hit somebody else's mapping.
+// A failed MAP_FIXED may leave the range unmapped. munmap() of it later could hit a new mapping there.
 TEST(Mapping, ThatFailsOwnsNothing) {
   Mapping mapping;
   ASSERT_EQ(mapping.reserve(kSize), 0);
