@@ -159,7 +159,10 @@ static unsigned long kw_linger_of_user(struct kw_lingers *of, u32 uid)
 	return entry ? xa_to_value(entry) : 0;
 }
 
-/* A user's number of sockets: of->lock held. Fails without memory for one more. */
+/*
+ * Change a user's number of sockets: of->lock held. Fails without memory for one
+ * more. The entries are not charged, but at most KW_LINGER_MAX.
+ */
 static int kw_linger_count(struct kw_lingers *of, u32 uid, int more)
 {
 	unsigned long n = kw_linger_of_user(of, uid) + more;

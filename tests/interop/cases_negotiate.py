@@ -325,8 +325,11 @@ def _(env):
     raise CheckFailed("the consumer was never soon enough")
 
 
-def write_then_imm(env):
-    """Whether the ready-to-receive message came once more behind a Write and the Send that followed."""
+def write_then_imm(env, speaks):
+    """
+    A Write, silence for longer than until a ready-to-receive message is repeated, and Immediate Data.
+    Whether it was not repeated before the Write. If the peer speaks meanwhile it is not repeated at all.
+    """
     with env.setting("immediate", 1):
         link = env.open_initiator(enh=offer("write"))
     peer, again = link.peer, link.peer.repeated
@@ -337,20 +340,28 @@ def write_then_imm(env):
     if soon:
         same("the Write", (wire.WRITE, 9, True), (seg.opcode, len(seg.payload), seg.last))
         silent_for(link, "between a Write and Immediate Data")
+        if speaks:
+            peer.send(peer.send_message(b"hello"))
+            completed(env, link, "recv", (1, 128, 5))
+            inbox(env, b"hello")
         env.subject.must("send", link.name, 2, imm=7)
         seg = peer.recv()
         same("Immediate Data", (wire.IMM, 1), (seg.opcode, seg.msn))
-        same("once more", again, peer.recv().ulpdu)
+        if speaks:
+            silent_for(link, "after the peer has sent")
+        else:
+            same("once more", again, peer.recv().ulpdu)
         completed(env, link, "send", (1, WC_WRITE), (2, WC_SEND))
     peer.repeated = again
-    env.graceful(link)
+    env.graceful(link, link.receives[soon and speaks :])
     return soon
 
 
 @case("ready to receive: what is repeated does not part a Write from Immediate Data")
 def _(env):
-    if not any(write_then_imm(env) for _ in range(20)):
-        raise CheckFailed("the consumer was never soon enough")
+    for speaks in (False, True):
+        if not any(write_then_imm(env, speaks) for _ in range(20)):
+            raise CheckFailed("the consumer was never soon enough")
 
 
 @case("ready to receive: what is repeated may follow a Write if there is no Immediate Data")

@@ -6,7 +6,7 @@ And what the field has for it: the frames of revision 1, with 0 in them.
 import peer as peers
 import wire
 from cases_good import both_ways, pattern
-from cases_start import gone, unheard
+from cases_start import gone, rejected, unheard
 from harness import case, event_for, same
 from subject import TERM_SENT
 from wire import FLAG_C, FLAG_M, FLAG_R, REP_KEY, REQ_KEY, START_KEY, start_frame
@@ -162,10 +162,7 @@ def _(env):
         link = connecting(env, pd=b"please")
     recv_private(link.peer)
     link.peer.send_bytes(private(b"no", FLAG_R))
-    event = env.subject.event(link.name)
-    same("event", ("REJECTED", b"no"), (event.kind, event.pd))
-    gone(link.peer)
-    env.moved["conn_refused"] += 1
+    rejected(env, link, b"no")
 
 
 @case("revision 0: a wrong Start Key for an answer")
@@ -322,19 +319,13 @@ def _(env):
         link = connecting(env, pd=pattern(20))
     same("request's revision", 1, link.peer.recv_start_frame().rev)
     link.peer.send_bytes(start_frame(REP_KEY, FLAG_M | FLAG_C | FLAG_R, 0, b"not today"))
-    event = env.subject.event(link.name)
-    same("event", ("REJECTED", b"not today"), (event.kind, event.pd))
-    gone(link.peer)
-    env.moved["conn_refused"] += 1
+    rejected(env, link, b"not today")
 
 
 @case("revision 0: reply frames reject a request of revision 2, and one of revision 1")
 def _(env):
     link = answered_twice(env, b"not today", FLAG_R)
-    event = env.subject.event(link.name)
-    same("event", ("REJECTED", b"not today"), (event.kind, event.pd))
-    gone(link.peer)
-    env.moved["conn_refused"] += 1
+    rejected(env, link, b"not today")
 
 
 @case("revision 0: a reply frame where a setting does not allow it")

@@ -23,6 +23,14 @@ def gone(peer, what="a start-up that failed"):
         pass
 
 
+def rejected(env, link, pd):
+    """The consumer gets the peer's rejection and its private data, and the connection ends."""
+    event = env.subject.event(link.name)
+    same("event", ("REJECTED", pd), (event.kind, event.pd))
+    gone(link.peer)
+    env.moved["conn_refused"] += 1
+
+
 def unheard(env):
     same("connection request", None, env.subject.request("late", 0))
 
@@ -429,10 +437,7 @@ def _(env):
     for flags, head in ((FLAG_R | FLAG_C | FLAG_S, Enhanced().build()), (FLAG_R, b"")):
         link = connecting(env)
         link.peer.send_bytes(start_frame(REP_KEY, flags, 2, head + b"go away"))
-        event = env.subject.event(link.name)
-        same("event", ("REJECTED", b"go away"), (event.kind, event.pd))
-        gone(link.peer)
-        env.moved["conn_refused"] += 1
+        rejected(env, link, b"go away")
 
 
 @case("reply: private data, and bytes that follow at once")

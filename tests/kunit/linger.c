@@ -137,6 +137,20 @@ static void kt_test_half_open(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kt_resets(l));
 }
 
+/* TCP had no memory for the FIN, and all bytes are acknowledged. */
+static void kt_test_no_fin(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 0, 0);
+	struct kw_lingers *of = kt_lingers(test, l);
+
+	lock_sock(l->early->sk);
+	tcp_set_state(l->early->sk, TCP_FIN_WAIT1);
+	release_sock(l->early->sk);
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_EXPECT_TRUE(test, kt_ends(of));
+	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
+}
+
 /* The peer does not read: what TCP holds goes nowhere, and the time ends it. */
 static void kt_test_limit(struct kunit *test)
 {
@@ -243,6 +257,7 @@ static void kt_test_device(struct kunit *test)
 static struct kunit_case kt_linger_cases[] = {
 	KUNIT_CASE(kt_test_both_close),
 	KUNIT_CASE(kt_test_half_open),
+	KUNIT_CASE(kt_test_no_fin),
 	KUNIT_CASE(kt_test_limit),
 	KUNIT_CASE(kt_test_share),
 	KUNIT_CASE(kt_test_others),
