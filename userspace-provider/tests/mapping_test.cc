@@ -51,7 +51,8 @@ TEST(Mapping, OfAnotherSizeTakesAnotherPlace) {
   EXPECT_TRUE(hasByte(mapping));
 }
 
-// A failed MAP_FIXED may leave the range unmapped. munmap() of it later could hit a new mapping there.
+// A failed MAP_FIXED may leave the range unmapped. munmap() of it later could hit a new mapping
+// there.
 TEST(Mapping, ThatFailsOwnsNothing) {
   Mapping mapping;
   ASSERT_EQ(mapping.reserve(kSize), 0);
