@@ -149,7 +149,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 	if (kw_end_tx_more(s))
 		return false;
 	return s->state == KW_STREAM_ERROR ||
-	       (!s->tx.held && !s->orq_len && !s->irq_len);
+	       (!s->tx.held && !s->orq_len);
 }
 
 /* A slow peer has the time that it needs, as long as it takes bytes. */

@@ -3,9 +3,7 @@
 
 Documentation/interoperability.md says which source each field is from, and what is the firmware's.
 """
-import contextlib
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import wire
 from harness import CheckFailed, same
@@ -104,6 +102,7 @@ class Adapter:
             buf = peer.recv_some()
             if len(buf) < wire.FRAME_LEN or len(buf) != wire.FRAME_LEN + int.from_bytes(buf[18:20], "big"):
                 raise CheckFailed(f"{self.name}: not one whole frame in the first segment: {buf.hex()}")
+            same(f"{self.name}: segments that the frame came in", 1, peer.data_segments())
             frame = wire.StartFrame(buf[:16], buf[16], buf[17], buf[20:])
         else:
             frame = peer.recv_start_frame()
@@ -130,20 +129,6 @@ class Adapter:
         if picked[0] == "read" and not enh.ird:
             raise CheckFailed(f"{self.name}: no IRD for its Read")
         return picked[0]
-
-    @contextlib.contextmanager
-    def tcp(self):
-        """TCP with its options, for connections that begin here."""
-        before = {}
-        try:
-            for name, value in self.sysctls.items():
-                path = Path("/proc/sys/net/ipv4", name)
-                before[path] = path.read_text(encoding="ascii")
-                path.write_text(f"{value}\n", encoding="ascii")
-            yield
-        finally:
-            for path, value in before.items():
-                path.write_text(value, encoding="ascii")
 
 
 # The TCP of some adapters: neither SACK nor timestamps.

@@ -17,7 +17,7 @@ from cases_good import (
 )
 from cases_start import gone
 from harness import CheckFailed, case, same
-from peer import Closed, Reset, Silent
+from peer import Closed, Reset
 from subject import QP_ACCESS_ERR, QP_FATAL, TERM_RECEIVED, TERM_SENT, WC_READ, WC_RECV, WC_SEND, WC_WRITE
 from wire import FLAG_C, FLAG_M, FLAG_R, FLAG_S, REP_KEY, REQ_KEY
 
@@ -31,7 +31,7 @@ ROLES = ("connects", "accepts")
 
 def dial(env, adapter, rev=2, ird=IRD, ord_=ORD):
     """The adapter connects; Kiwarp's consumer has heard of it."""
-    with adapter.tcp():
+    with env.sysctls(**adapter.sysctls):
         link = env._new(peers.connect(env.address, env.port, adapter.window), "responder")
     link.peer.send_bytes(adapter.request(rev, ird, ord_, PD))
     return link
@@ -40,13 +40,6 @@ def dial(env, adapter, rev=2, ird=IRD, ord_=ORD):
 def fpdu_mode(adapter, link):
     crc = adapter.crc or bool(link.frame.flags & FLAG_C)
     link.peer.fpdu_mode(bool(link.frame.flags & FLAG_M), adapter.markers, crc)
-
-
-def nothing_yet(link):
-    try:
-        raise CheckFailed(f"before the adapter was ready came {link.peer.recv(0.2)}")
-    except Silent:
-        pass
 
 
 def connects(env, adapter, rev=2, depths=(IRD, ORD), own=(4, 4)):
@@ -71,7 +64,7 @@ def connects(env, adapter, rev=2, depths=(IRD, ORD), own=(4, 4)):
     env.subject.must("write", link.name, 90, 0x11, 0x22, "source:0:9")
     if kind:
         if rev == 2:
-            nothing_yet(link)
+            env.silent_for(link, "before the adapter was ready", 0.2)
         link.peer.send(adapter.ready(link.peer, kind))
         if kind == "read":
             expect_response(link.peer, *adapter.sink, b"")
@@ -101,7 +94,7 @@ def answer(env, adapter, link, pd=PD, reject=0):
 def asked(env, adapter):
     """Kiwarp connects to the adapter."""
     link = env._new(None, "initiator")
-    with adapter.tcp():
+    with env.sysctls(**adapter.sysctls):
         env.prepare(link, adapter.window)
         env.receive(link)
         env.receive(link)

@@ -665,6 +665,13 @@ def _(s):
     return s.read(mo=28, body=b"x")
 
 
+for msn in (0, 2, 0x80000001, 0xFFFFFFFF):
+
+    @error(f"Read Request: first MSN {msn:#x}", U_MSN)
+    def _(s, msn=msn):
+        return s.read(msn=msn)
+
+
 @error("Read Request: RDMAP version 0", O_VERSION)
 def _(s):
     return s.read(rv=0)

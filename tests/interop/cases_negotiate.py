@@ -258,20 +258,13 @@ def _(env):
         env.graceful(link)
 
 
-def silent_for(link, what, secs=0.4):
-    try:
-        raise CheckFailed(f"{what}: {link.peer.recv(secs)}")
-    except Silent:
-        pass
-
-
 @case("ready to receive by write: Kiwarp's comes once more while the peer is silent")
 def _(env):
     link = env.open_initiator(enh=offer("write"))
     peer, first = link.peer, link.peer.repeated
     peer.repeated = None
     same("once more", first, peer.recv().ulpdu)
-    silent_for(link, "and again")
+    env.silent_for(link, "and again")
     peer.repeated = first
     env.graceful(link)
 
@@ -283,7 +276,7 @@ def _(env):
             link = env.open_initiator(enh=offer(kind))
         first = link.peer.recv()
         same("ready to receive", (opcode, 1), (first.opcode, first.msn))
-        silent_for(link, "once more")
+        env.silent_for(link, "once more")
         if kind == "read":
             link.peer.send(*respond(int.from_bytes(first.payload[:4], "big"), 0, [b""]))
         env.graceful(link)
@@ -339,7 +332,7 @@ def write_then_imm(env, speaks):
     soon = seg.ulpdu != again
     if soon:
         same("the Write", (wire.WRITE, 9, True), (seg.opcode, len(seg.payload), seg.last))
-        silent_for(link, "between a Write and Immediate Data")
+        env.silent_for(link, "between a Write and Immediate Data")
         if speaks:
             peer.send(peer.send_message(b"hello"))
             completed(env, link, "recv", (1, 128, 5))
@@ -348,7 +341,7 @@ def write_then_imm(env, speaks):
         seg = peer.recv()
         same("Immediate Data", (wire.IMM, 1), (seg.opcode, seg.msn))
         if speaks:
-            silent_for(link, "after the peer has sent")
+            env.silent_for(link, "after the peer has sent")
         else:
             same("once more", again, peer.recv().ulpdu)
         completed(env, link, "send", (1, WC_WRITE), (2, WC_SEND))
@@ -384,10 +377,7 @@ def _(env):
         link = env.open_responder(enh=offer("write"))
     env.subject.fill("source", 0, b"a letter")
     env.subject.must("send", link.name, 1, "source:0:8")
-    try:
-        raise CheckFailed(f"before the peer was ready came {link.peer.recv(1.5)}")
-    except Silent:
-        pass
+    env.silent_for(link, "before the peer was ready", 1.5)
     link.peer.send(wire.tagged(wire.WRITE, 1, 0))
     expect_send(link.peer, b"a letter", wire.SEND, 1)
     completed(env, link, "send", (1, 0))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """The ends of a connection: FIN, half-close and RST, from either side, at every place."""
+import time
+
 import wire
-from cases_good import completed, expect_request, expect_send, expect_write, inbox, open_gate, pattern, respond
+from cases_good import completed, expect_request, expect_response, expect_send, expect_write
+from cases_good import inbox, open_gate, pattern, respond
 from harness import CheckFailed, case, same
-from peer import Closed, Reset
+from peer import TCP_CLOSE_WAIT, Closed, Reset
 from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, TERM_SENT
 from subject import WC_READ, WC_RECV, WC_SEND, WC_WRITE, WR_FLUSH_ERR
 
@@ -92,11 +95,59 @@ def _(env, kiwarp):
 def _(env, kiwarp):
     link, sink = read_outstanding(env, kiwarp)
     env.subject.do("disconnect", link.name)
+    env.silent_for(link, "before the response")
+    # Nor is Kiwarp's half closed: it still answers.
+    area = env.area("target")
+    env.subject.fill("target", 0, b"asked")
+    link.peer.send(link.peer.read_request(1, 0, 5, area.stag, area.to))
+    same("bytes read", b"asked", link.peer.recv().payload)
     link.peer.send(*respond(*sink, [pattern(20)]))
     both_close(env, link)
     completed(env, link, "send", (1, WC_READ, 20))
     env.ended(link)
     env.holds("local", 0, pattern(20))
+    env.subject.erase("target")
+
+
+@both("the consumer disconnects with a Read outstanding: the response ends the wait, not its limit")
+def _(env, kiwarp):
+    link, sink = read_outstanding(env, kiwarp)
+    # It acknowledges the request too. When the limit is over a peer that has taken nothing more is reset.
+    link.peer.send(write_of(env, b"acknowledged"))
+    env.until("the Write", lambda: env.subject.look("target"))
+    env.subject.do("disconnect", link.name)
+    link.peer.send(*respond(*sink, [pattern(20)]))
+    both_close(env, link)
+    completed(env, link, "send", (1, WC_READ, 20))
+    env.ended(link)
+    env.holds("local", 0, pattern(20))
+    env.holds("target", 0, b"acknowledged")
+
+
+@case("the consumer disconnects before the ready-to-receive message: it is awaited, and answered")
+def _(env):
+    enh = wire.Enhanced(p2p=True, read=True)
+    link = env.open_responder(enh=enh)
+    env.subject.do("disconnect", link.name)
+    env.silent_for(link, "before the ready-to-receive message")
+    link.peer.send(link.peer.read_request(1, 0, 0, 1, 0))
+    expect_response(link.peer, 1, 0, b"")
+    both_close(env, link)
+    env.ended(link)
+
+
+@both("a queue pair begins another connection when one has ended")
+def _(env, kiwarp):
+    link = env.open(kiwarp)
+    env.graceful(link)
+    env.subject.do("reset", link.name)
+    link = env.open_initiator(renewed=link)
+    env.subject.fill("source", 0, b"once more")
+    env.subject.must("send", link.name, 1, "source:0:9")
+    expect_send(link.peer, b"once more", wire.SEND, 1)
+    completed(env, link, "send", (1, WC_SEND))
+    env.graceful(link)
+    env.subject.erase("source")
 
 
 @both("a Send posted after the consumer has disconnected: it is not sent")
@@ -342,6 +393,23 @@ def _(env, kiwarp):
     env.ended(link, QP_ACCESS_ERR, reason=TERM_SENT | error.packed())
 
 
+@case("what comes after an error is taken out of the socket, however much it is")
+def _(env):
+    with env.sysctls(tcp_rmem="4096 8192 16384"):
+        link = env.open_initiator()
+    fault = wire.tagged(wire.WRITE, 0, 0, b"x")
+    link.peer.send(fault)
+    error = wire.Error(wire.DDP, 1, 0)
+    env.terminated(link, error, fault)
+    # More than fits: TCP would not acknowledge it if it stayed there.
+    link.peer.send_bytes(bytes(128 * 1024))
+    env.until("acknowledgment", lambda: link.peer.unacknowledged() == 0)
+    same("TCP", TCP_CLOSE_WAIT, link.peer.state())
+    link.peer.close()
+    env.moved["rx_dropped"] += 1
+    env.ended(link, QP_ACCESS_ERR, reason=TERM_SENT | error.packed())
+
+
 @both("the consumer destroys its queue pair")
 def _(env, kiwarp):
     link = env.open(kiwarp)
@@ -396,3 +464,22 @@ def _(env, kiwarp):
     expect_send(link.peer, buf, wire.SEND, 1)
     both_close(env, link)
     env.subject.erase("source")
+
+
+@both("the same with buffers that TCP still holds: the queue pair goes when the peer has acknowledged them")
+def _(env, kiwarp):
+    env.big_area()
+    with env.setting("zcopy_min", 4096):
+        link = env.open(kiwarp, window=8192)
+    open_gate(link)
+    before = env.device.counter("tx_zcopy_octets")
+    # More than the peer takes, but not more than TCP does.
+    env.subject.must("send", link.name, 1, "big:0:24000")
+    env.until("a message without a copy", lambda: env.device.counter("tx_zcopy_octets") > before)
+    env.subject.do("disconnect", link.name)
+    forgotten = env.subject.begin("forget", link.name)
+    # If it were an abort that resets, it would be one by now.
+    time.sleep(0.5)
+    expect_send(link.peer, bytes([0xB6]) * 24000, wire.SEND, 1)
+    both_close(env, link)
+    forgotten()

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import peer as peers
 import subject as subjects
@@ -187,9 +188,13 @@ class Env:
         pd=b"",
         window=None,
         start_cut="whole",
+        renewed=None,
     ):
-        """Kiwarp connects, and in the peer-to-peer model sends the first FPDU."""
-        link = self._new(None, "initiator")
+        """Kiwarp connects, and in the peer-to-peer model sends the first FPDU.
+
+        renewed: a link that has ended, whose queue pair is in RESET, for another connection.
+        """
+        link = renewed or self._new(None, "initiator")
         self.start_initiator(link, cut, window, receives=receives, ird=ird, ord=ord)
         if rev < link.frame.rev:
             # A peer that knows an older revision only closes, and is asked again (RFC 6581).
@@ -223,7 +228,9 @@ class Env:
     def prepare(self, link, window=None):
         """Kiwarp's end of a connection to a listener of its own."""
         self.listener = peers.Listener(self.own_address, window)
-        self.subject.do("prepare", link.name, self.own_address, self.listener.port)
+        how = "prepare" if link.peer is None else "renew"
+        link.receives.clear()
+        self.subject.do(how, link.name, self.own_address, self.listener.port)
 
     def accept_initiator(self, link, cut="whole"):
         link.peer = self.listener.accept(cut=cut, seed=self.serial)
@@ -262,10 +269,7 @@ class Env:
             self.subject.must("read", link.name, n + 1, 7, n, "local:0:1")
         asked = [link.peer.recv() for _ in range(reads)]
         same("operations", {wire.READ_REQ}, {seg.opcode for seg in asked})
-        try:
-            raise CheckFailed(f"more than ORD at a time: {link.peer.recv(0.3)}")
-        except peers.Silent:
-            pass
+        self.silent_for(link, "more than ORD at a time", 0.3)
         for n in range(reads + 1):
             sink = asked[n].payload
             to = int.from_bytes(sink[4:12], "big")
@@ -370,6 +374,26 @@ class Env:
         self.subject.erase("bystander")
 
     # --- running ---
+
+    def silent_for(self, link, what, secs=0.4):
+        """Nothing comes: what is wrong may come later than that, what is right never comes too soon."""
+        try:
+            raise CheckFailed(f"{what}: {link.peer.recv(secs)}")
+        except peers.Silent:
+            pass
+
+    @contextlib.contextmanager
+    def sysctls(self, **values):
+        """net.ipv4's, for connections that begin here."""
+        paths = {Path("/proc/sys/net/ipv4", name): value for name, value in values.items()}
+        before = {path: path.read_text(encoding="ascii") for path in paths}
+        try:
+            for path, value in paths.items():
+                path.write_text(f"{value}\n", encoding="ascii")
+            yield
+        finally:
+            for path, value in before.items():
+                path.write_text(value, encoding="ascii")
 
     @contextlib.contextmanager
     def setting(self, name, value):

@@ -5,13 +5,14 @@ import itertools
 import random
 import socket
 import struct
+import sys
 import termios
 import time
 
 import wire
 
 TIME_LIMIT = 40.0
-TCP_ESTABLISHED = 1
+TCP_ESTABLISHED, TCP_CLOSE_WAIT = 1, 8
 # Every connection has a port here that no other had: of two with the same ports Wireshark mixes up
 # what it knows. They are below those that the kernel gives away.
 ports = itertools.count(20000)
@@ -113,6 +114,11 @@ class Peer:
     def state(self):
         """TCP's, by its number."""
         return self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+
+    def data_segments(self):
+        """How many segments with data have come: tcp_info.tcpi_data_segs_in."""
+        info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        return int.from_bytes(info[152:156], sys.byteorder)
 
     def unacknowledged(self):
         """How many bytes the other side has not acknowledged."""

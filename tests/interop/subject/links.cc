@@ -2,6 +2,7 @@
 #include "links.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
@@ -83,16 +84,34 @@ void Links::expect(const std::string& name, rdma_cm_event_type type, const vm::D
 
 void Links::prepare(const std::string& name, const std::string& address, uint16_t port) {
   if (links_.contains(name)) fail("there is a connection %s", name.c_str());
-  const vm::Deadline deadline(kResolveLimit);
   Link& link = links_[name];
   link.id = channel_.createId();
+  resolve(name, address, port);
+  createQp(link);
+}
+
+void Links::renew(const std::string& name, const std::string& address, uint16_t port) {
+  Link& link = at(name);
+  vm::CmId old = std::exchange(link.id, channel_.createId());
+  link.id->qp = std::exchange(old->qp, nullptr);
+  dropEvents(old.get());
+  resolve(name, address, port);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = link.id->port_num;
+  checkErrno(ibv_modify_qp(link.qp(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT),
+             "ibv_modify_qp INIT");
+}
+
+void Links::resolve(const std::string& name, const std::string& address, uint16_t port) {
+  const vm::Deadline deadline(kResolveLimit);
+  const Link& link = at(name);
   checkErrno(rdma_resolve_addr(link.id.get(), nullptr, vm::Address(address, port).get(),
                                vm::resolveTimeout(deadline)),
              "rdma_resolve_addr");
   expect(name, RDMA_CM_EVENT_ADDR_RESOLVED, deadline);
   checkErrno(rdma_resolve_route(link.id.get(), vm::resolveTimeout(deadline)), "rdma_resolve_route");
   expect(name, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline);
-  createQp(link);
 }
 
 Link& Links::at(const std::string& name) {
@@ -107,6 +126,10 @@ void Links::forget(const std::string& name) {
   // The queue pair and the identifier go before the completion queues.
   link.id.reset();
   links_.erase(name);
+  dropEvents(id);
+}
+
+void Links::dropEvents(const rdma_cm_id* id) {
   std::erase_if(kept_, [id](const vm::CmEvent& e) { return e.id == id; });
 }
 

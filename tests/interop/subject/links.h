@@ -35,6 +35,8 @@ class Links {
   std::optional<vm::CmEvent> request(const std::string& name, const vm::Deadline& deadline);
   // A connection that is to be made: resolved, with a queue pair.
   void prepare(const std::string& name, const std::string& address, uint16_t port);
+  // Likewise, with the queue pair of a connection that has ended, which goes from RESET to INIT.
+  void renew(const std::string& name, const std::string& address, uint16_t port);
   void forget(const std::string& name);
   Link& at(const std::string& name);
 
@@ -43,6 +45,8 @@ class Links {
 
  private:
   void createQp(Link& link);
+  void resolve(const std::string& name, const std::string& address, uint16_t port);
+  void dropEvents(const rdma_cm_id* id);
   // The next event of a connection has to be this one.
   void expect(const std::string& name, rdma_cm_event_type type, const vm::Deadline& deadline);
   // The oldest event that the predicate accepts; others are kept for whoever asks later.

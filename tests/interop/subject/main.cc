@@ -48,6 +48,7 @@ class Subject {
   std::string touched(Command& c);
   std::string request(Command& c);
   std::string prepare(Command& c);
+  std::string renew(Command& c);
   std::string connect(Command& c);
   std::string accept(Command& c);
   std::string reject(Command& c);
@@ -90,6 +91,7 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"touched", &Subject::touched},
     {"request", &Subject::request},
     {"prepare", &Subject::prepare},
+    {"renew", &Subject::renew},
     {"connect", &Subject::connect},
     {"accept", &Subject::accept},
     {"reject", &Subject::reject},
@@ -203,6 +205,13 @@ std::string Subject::request(Command& c) {
 std::string Subject::prepare(Command& c) {
   const std::string name = c.word(), address = c.word();
   links_.prepare(name, address, static_cast<uint16_t>(c.number()));
+  return "";
+}
+
+// renew LINK ADDRESS PORT: resolves, for the queue pair of a connection that is over, in RESET
+std::string Subject::renew(Command& c) {
+  const std::string name = c.word(), address = c.word();
+  links_.renew(name, address, static_cast<uint16_t>(c.number()));
   return "";
 }
 
