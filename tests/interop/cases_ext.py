@@ -34,7 +34,7 @@ from cases_good import (
     split,
     write_message,
 )
-from harness import AREA, INBOX, CheckFailed, case, event_for, same
+from harness import AREA, INBOX, case, event_for, same
 from subject import (
     BAD_RESP_ERR,
     LOC_PROT_ERR,
