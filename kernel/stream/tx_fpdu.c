@@ -23,6 +23,7 @@ enum kw_fpdu_how {
 	KW_FPDU_COPY,		/* copied; there is no CRC */
 	KW_FPDU_COPY_CRC,	/* the CRC is computed with the copy */
 	KW_FPDU_VEC,		/* copied by vector registers, the CRC last */
+	KW_FPDU_VEC_CRC,	/* the same, the CRC is computed with the copy */
 	KW_FPDU_MARKED,		/* copied, markers inserted, the CRC last */
 	KW_FPDU_REF,		/* by reference: see zcopy.c */
 };
@@ -44,6 +45,8 @@ static __always_inline u32 kw_fpdu_copy(struct kw_sg_iter *it, u32 crc, u8 *dst,
 {
 	if (how == KW_FPDU_VEC)
 		kw_memcpy_vec(dst, it->run.va, len);
+	else if (how == KW_FPDU_VEC_CRC)
+		crc = kw_memcpy_crc32c_vec(crc, dst, it->run.va, len);
 	else if (how == KW_FPDU_COPY_CRC)
 		crc = kw_memcpy_crc32c(crc, dst, it->run.va, len);
 	else if (how == KW_FPDU_MARKED)
@@ -85,6 +88,7 @@ static __always_inline u8 *kw_fpdu_one(struct kw_stream *s,
 {
 	const u32 fpdu_len = KW_MPA_OVERHEAD + m->hdr_len + len + pad;
 	const bool on_the_way = s->p.crc && (how == KW_FPDU_COPY_CRC ||
+					     how == KW_FPDU_VEC_CRC ||
 					     how == KW_FPDU_REF);
 	u8 *p = start, *payload, *tail, *field;
 	u32 crc = KW_CRC_SEED;
@@ -159,10 +163,13 @@ static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *buf,
 		       struct kw_tx_msg *m, u32 len, u32 nr)
 {
 	const u32 most = KW_VEC_MAX / (len + 1) + 1;
-	u32 done = 0, n;
+	const bool folds = kw_vec_folds && s->p.crc;
+	u32 done = 0, now, n;
 
 	while (kw_vec_begin(min(nr - done, most) * len)) {
-		n = kw_fpdu_loop(s, buf, m, len, min(nr - done, most), KW_FPDU_VEC);
+		now = min(nr - done, most);
+		n = folds ? kw_fpdu_loop(s, buf, m, len, now, KW_FPDU_VEC_CRC) :
+			    kw_fpdu_loop(s, buf, m, len, now, KW_FPDU_VEC);
 		kw_vec_end(true);
 		if (!n)
 			break;

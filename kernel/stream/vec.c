@@ -4,15 +4,29 @@
  * runs of bytes.
  */
 #include <linux/cache.h>
+#include <linux/processor.h>
 
 #include "stream/vec.h"
+#include "wire/fold.h"
+#ifdef CONFIG_X86_64
+#include "wire/cpu.h"
+#endif
 
 #if defined(CONFIG_X86_64) && !defined(CONFIG_UML)
 /* A hypervisor may offer AVX, but not let the kernel save its registers. */
 #define kw_vec_saved() \
 	cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL)
+/*
+ * Likewise. Intel's CPUs before Sapphire Rapids, the first with FP16, run
+ * slower for a while when registers of 64 bytes have been used.
+ */
+#define kw_fold_pays() \
+	(cpu_has_xfeatures(XFEATURE_MASK_AVX512, NULL) && \
+	 (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL || \
+	  boot_cpu_has(X86_FEATURE_AVX512_FP16)))
 #else
 #define kw_vec_saved()	true
+#define kw_fold_pays()	true
 #endif
 
 bool kw_vec_usable __ro_after_init;
@@ -25,6 +39,7 @@ bool kw_vec_usable __ro_after_init;
 void kw_vec_init(void)
 {
 	kw_vec_usable = kw_vec_has() && kw_vec_saved();
+	kw_vec_folds = kw_vec_usable && kw_fold_has() && kw_fold_pays();
 }
 
 /**

@@ -40,6 +40,10 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
+#ifndef __ro_after_init
+#define __ro_after_init
+#endif
+
 #ifndef __packed
 #define __packed __attribute__((__packed__))
 #endif

@@ -7,9 +7,11 @@
  */
 #include "wire/copy.h"
 #include "wire/crc.h"
+#include "wire/fold.h"
 #include "wire/vec.h"
 
 #ifdef __KERNEL__
+#include <linux/cache.h>
 #ifdef CONFIG_X86_64
 #include "wire/cpu.h"
 #define KW_VEC_X86
@@ -186,6 +188,8 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 
 #endif /* KW_VEC_X86 */
 
+bool kw_vec_folds __ro_after_init;
+
 /**
  * kw_vec_has() - whether this CPU has what the other functions need
  *
@@ -235,9 +239,29 @@ void kw_memcpy_vec(void *dst, const void *src, size_t n)
  */
 u32 kw_crc32c_vec(u32 crc, const void *p, size_t n)
 {
+	if (kw_vec_folds && n >= KW_FOLD_MIN)
+		return kw_crc32c_fold(crc, p, n);
 #ifdef KW_VEC_X86
 	return kw_vec_crc_x86(crc, (const u8 *)p, n);
 #else
 	return kw_crc32c(crc, p, n);
 #endif
+}
+
+/**
+ * kw_memcpy_crc32c_vec() - kw_memcpy_crc32c() by vector registers
+ * @crc: KW_CRC_SEED, or what an earlier call returned
+ * @dst: where to; does not overlap @src
+ * @src: bytes, which may change meanwhile: the CRC is that of what is at @dst
+ * @n: how many
+ *
+ * Context: as kw_memcpy_vec().
+ * Return: the CRC so far, before the final inversion.
+ */
+u32 kw_memcpy_crc32c_vec(u32 crc, void *dst, const void *src, size_t n)
+{
+	if (kw_vec_folds && n >= KW_FOLD_MIN)
+		return kw_memcpy_crc32c_fold(crc, dst, src, n);
+	kw_memcpy_vec(dst, src, n);
+	return kw_crc32c_vec(crc, dst, n);
 }
