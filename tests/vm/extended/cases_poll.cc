@@ -3,10 +3,10 @@
 // Completion queues of ibv_create_cq_ex(), polled one completion at a time.
 
 #include <cerrno>
-#include <chrono>
 #include <thread>
 
 #include "extended/cases.h"
+#include "extended/polling.h"
 
 namespace kiwarp::vm {
 namespace {
@@ -14,58 +14,14 @@ namespace {
 constexpr uint64_t kStamps =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-ibv_cq_init_attr_ex attributes(uint32_t entries, uint64_t wc_flags = IBV_WC_STANDARD_FLAGS,
-                               uint32_t flags = 0) {
-  ibv_cq_init_attr_ex attr{};
-  attr.cqe = entries;
-  attr.wc_flags = wc_flags;
-  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-  attr.flags = flags;
-  return attr;
-}
-
-Cq createCqEx(ibv_context* context, ibv_cq_init_attr_ex attr) {
-  ibv_cq_ex* cq = ibv_create_cq_ex(context, &attr);
-  if (!cq) fail("ibv_create_cq_ex: %s", errnoName(errno).c_str());
-  return Cq(ibv_cq_ex_to_cq(cq));
-}
-
-ibv_cq_ex* toEx(const Cq& cq) { return reinterpret_cast<ibv_cq_ex*>(cq.get()); }
-
 std::unique_ptr<Link> connectEx(Env& env, uint32_t entries, uint64_t wc_flags, uint32_t flags) {
   LinkOptions options;
   options.cqe = static_cast<int>(entries);
   options.client.send_wr = options.server.recv_wr = 64;
   options.make_cq = [&](int cqe) {
-    return createCqEx(env.context(), attributes(static_cast<uint32_t>(cqe), wc_flags, flags));
+    return createCqEx(env.context(), cqAttributes(static_cast<uint32_t>(cqe), wc_flags, flags));
   };
   return env.connect(options);
-}
-
-// Waits for a batch to begin.
-void start(ibv_cq_ex* cq) {
-  const Deadline limit(seconds(20));
-  ibv_poll_cq_attr attr{};
-  while (int error = ibv_start_poll(cq, &attr)) {
-    expectErrno("ibv_start_poll", ENOENT, error);
-    if (limit.passed()) fail("no completion");
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-}
-
-// The next of a batch, which may take its time.
-void next(ibv_cq_ex* cq) {
-  const Deadline limit(seconds(20));
-  while (int error = ibv_next_poll(cq)) {
-    expectErrno("ibv_next_poll", ENOENT, error);
-    if (limit.passed()) fail("no next completion");
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-}
-
-void expectNumber(const char* what, uint64_t expected, uint64_t got) {
-  expectSame(what, strf("%llu", static_cast<unsigned long long>(expected)),
-             strf("%llu", static_cast<unsigned long long>(got)));
 }
 
 // Two Sends, and all that can be read of what they complete with.
@@ -84,9 +40,9 @@ void readAll(Env& env, uint32_t flags) {
     expectErrno("post", 0,
                 postSend(link->client.qp(), {Work::send(id, {data.sge(1000, length)})}).error);
   }
-  start(receives);
+  Batch received(receives);
   for (uint64_t id : {1, 2}) {
-    if (id == 2) next(receives);
+    if (id == 2) received.next();
     expectNumber("wr_id", 10 * id, receives->wr_id);
     expectNumber("status", IBV_WC_SUCCESS, receives->status);
     expectNumber("opcode", IBV_WC_RECV, ibv_wc_read_opcode(receives));
@@ -101,11 +57,11 @@ void readAll(Env& env, uint32_t flags) {
     expectNumber("dlid_path_bits", 0, ibv_wc_read_dlid_path_bits(receives));
   }
   expectErrno("no third", ENOENT, ibv_next_poll(receives));
-  ibv_end_poll(receives);
-  start(sends);
+  received.end();
+  Batch sent(sends);
   expectNumber("wr_id", 1, sends->wr_id);
   expectNumber("opcode", IBV_WC_SEND, ibv_wc_read_opcode(sends));
-  ibv_end_poll(sends);
+  sent.end();
   // The rest by the other interface.
   env.expectWc(link->client.send_cq.get(), 2, {IBV_WC_SUCCESS}, "the second Send");
   env.expectAlive(*link);
@@ -125,11 +81,11 @@ void pollErrors(Env& env) {
   env.expectEnded(*link);
   expectErrno("post", 0, postSend(link->client.qp(), {Work::send(8, {})}).error);
   ibv_cq_ex* cq = toEx(link->client.send_cq);
-  start(cq);
-  while (cq->wr_id != 8) next(cq);
+  Batch batch(cq);
+  while (cq->wr_id != 8) batch.next();
   expectNumber("status", IBV_WC_WR_FLUSH_ERR, cq->status);
   expectNumber("qp_num", link->client.qp()->qp_num, ibv_wc_read_qp_num(cq));
-  ibv_end_poll(cq);
+  batch.end();
 }
 
 uint64_t now(clockid_t clock) {
@@ -170,28 +126,27 @@ void stamps(Env& env) {
     mustRecv(link->server.qp(), id, {});
     expectErrno("post", 0, postSend(link->client.qp(), {Work::send(id, {})}).error);
     // Wait for it without taking it off: the Send's completion says nothing of the receive's.
-    start(sends);
-    ibv_end_poll(sends);
+    Batch(sends).end();
     Buffer probe(env.pd(), 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
     expectErrno("Read", 0,
                 postSend(link->client.qp(),
                          {Work::read(9, {probe.sge(0, 1)}, probe.address() + 8, probe.rkey())})
                     .error);
-    start(sends);
+    Batch read(sends);
     expectNumber("Read", IBV_WC_SUCCESS, sends->status);
-    ibv_end_poll(sends);
+    read.end();
     raw[id] = rawClock(env.context());
     real[id] = now(CLOCK_REALTIME);
   }
   expectErrno("resize", 0, ibv_resize_cq(receives, 50));
-  start(cq);
+  Batch batch(cq);
   for (uint64_t id = 1; id < 4; ++id) {
-    if (id > 1) next(cq);
+    if (id > 1) batch.next();
     expectNumber("wr_id", id, cq->wr_id);
     expectBetween("stamp", raw[id - 1], ibv_wc_read_completion_ts(cq), raw[id]);
     expectBetween("wall clock", real[id - 1], ibv_wc_read_completion_wallclock_ns(cq), real[id]);
   }
-  ibv_end_poll(cq);
+  batch.end();
   env.expectAlive(*link);
 }
 
@@ -237,15 +192,15 @@ void refuseCq(Env& env, const char* what, int error, ibv_cq_init_attr_ex attr) {
 }
 
 void pollRefused(Env& env) {
-  refuseCq(env, "no entries", EINVAL, attributes(0));
+  refuseCq(env, "no entries", EINVAL, cqAttributes(0));
   refuseCq(env, "too many entries", EINVAL,
-           attributes(static_cast<uint32_t>(env.attr().max_cqe) + 1));
-  refuseCq(env, "VLAN tags", EOPNOTSUPP, attributes(16, IBV_WC_EX_WITH_CVLAN));
-  refuseCq(env, "flow tags", EOPNOTSUPP, attributes(16, IBV_WC_EX_WITH_FLOW_TAG));
-  refuseCq(env, "tag matching", EOPNOTSUPP, attributes(16, IBV_WC_EX_WITH_TM_INFO));
-  refuseCq(env, "unknown member", EOPNOTSUPP, attributes(16, 1ULL << 40));
-  refuseCq(env, "unknown flag", EOPNOTSUPP, attributes(16, 0, 1U << 7));
-  ibv_cq_init_attr_ex attr = attributes(16);
+           cqAttributes(static_cast<uint32_t>(env.attr().max_cqe) + 1));
+  refuseCq(env, "VLAN tags", EOPNOTSUPP, cqAttributes(16, IBV_WC_EX_WITH_CVLAN));
+  refuseCq(env, "flow tags", EOPNOTSUPP, cqAttributes(16, IBV_WC_EX_WITH_FLOW_TAG));
+  refuseCq(env, "tag matching", EOPNOTSUPP, cqAttributes(16, IBV_WC_EX_WITH_TM_INFO));
+  refuseCq(env, "unknown member", EOPNOTSUPP, cqAttributes(16, 1ULL << 40));
+  refuseCq(env, "unknown flag", EOPNOTSUPP, cqAttributes(16, 0, 1U << 7));
+  ibv_cq_init_attr_ex attr = cqAttributes(16);
   attr.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
   attr.parent_domain = env.pd();
   refuseCq(env, "a parent domain that is none", EINVAL, attr);

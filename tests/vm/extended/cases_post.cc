@@ -2,6 +2,7 @@
 //
 // Posting by ibv_wr_*().
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "extended/cases.h"
+#include "extended/polling.h"
 #include "rdma/kiwarp-abi.h"
 
 namespace kiwarp::vm {
@@ -46,6 +48,9 @@ struct ExLink {
   explicit ExLink(Env& env, uint64_t ops = kOps, int access = kFull)
       : near(env.pd(), kSize, access), far(env.pd(), kSize, access) {
     LinkOptions options;
+    options.make_cq = [&env](int cqe) {
+      return createCqEx(env.context(), cqAttributes(static_cast<uint32_t>(cqe)));
+    };
     options.client.send_wr = kDepth;
     options.client.send_sge = 3;
     options.client.inline_data = kInline;
@@ -254,6 +259,65 @@ void windows(Env& env) {
   env.expectAlive(*ex.link);
 }
 
+// A window of type 2 that the peer invalidates by its Send: the receive says which. What the peer
+// may do then is nothing, and the window can be bound again.
+void windowInvalidatedByPeer(Env& env) {
+  const ExLink ex(env, kOps, kFull | IBV_ACCESS_MW_BIND);
+  ibv_qp* const server = ex.link->server.qp();
+  const Mw window = allocMw(env.pd(), IBV_MW_TYPE_2);
+  uint32_t rkey = window->rkey;
+  const auto bind = [&](uint64_t id) {
+    rkey = ibv_inc_rkey(rkey);
+    const Work work = Work::bind(id, window.get(), rkey,
+                                 {.mr = ex.far.mr(),
+                                  .addr = ex.far.address(),
+                                  .length = kSize,
+                                  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE});
+    expectErrno("binding", 0, postSend(server, {work}).error);
+    env.expectWc(ex.link->server.send_cq.get(), id, {IBV_WC_SUCCESS}, "the binding");
+  };
+  ibv_cq_ex* const receives = toEx(ex.link->server.recv_cq);
+  Buffer inbox(env.pd(), kSize, kFull);
+  for (uint64_t id : {10, 20, 30}) {
+    bind(id);
+    mustRecv(server, id + 1, {inbox.sge(0, 100)});
+    mustRecv(server, id + 2, {});
+    fill(ex.near, static_cast<uint8_t>(id));
+    ibv_wr_start(ex.qp);
+    ibv_wr_rdma_write(ex.as(1), rkey, ex.far.address());
+    ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 300);
+    ibv_wr_send_inv(ex.as(2), rkey);
+    ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 50, 60);
+    ibv_wr_send(ex.as(3));
+    expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+    for (uint64_t sent = 1; sent <= 3; ++sent) {
+      env.expectWc(ex.sends(), sent, {IBV_WC_SUCCESS}, "request");
+    }
+    Batch batch(receives);
+    expectNumber("wr_id", id + 1, receives->wr_id);
+    expectNumber("status", IBV_WC_SUCCESS, receives->status);
+    expectNumber("opcode", IBV_WC_RECV, ibv_wc_read_opcode(receives));
+    expectNumber("byte_len", 60, ibv_wc_read_byte_len(receives));
+    expectNumber("wc_flags", IBV_WC_WITH_INV, ibv_wc_read_wc_flags(receives));
+    expectNumber("invalidated_rkey", rkey, ibv_wc_read_invalidated_rkey(receives));
+    // Of the one behind it, in the same batch.
+    batch.next();
+    expectNumber("wr_id", id + 2, receives->wr_id);
+    expectNumber("wc_flags of a Send", 0, ibv_wc_read_wc_flags(receives));
+    expectNumber("invalidated_rkey of a Send", 0, ibv_wc_read_invalidated_rkey(receives));
+    batch.end();
+    expectBytes("through the window", ex.near.data(), ex.far.data(), 300);
+    expectBytes("with the invalidation", ex.near.data() + 50, inbox.data(), 60);
+  }
+  ex.far.erase(0, kSize);
+  ibv_wr_start(ex.qp);
+  ibv_wr_rdma_write(ex.as(4), rkey, ex.far.address());
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 300);
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  env.expectEnded(*ex.link);
+  ex.far.expectUntouched("a Write through what is invalidated");
+}
+
 uint64_t wordAt(const Buffer& buffer, size_t offset) {
   uint64_t word = 0;
   std::memcpy(&word, buffer.data() + offset, sizeof(word));
@@ -264,19 +328,51 @@ void setWord(const Buffer& buffer, size_t offset, uint64_t word) {
   std::memcpy(buffer.data() + offset, &word, sizeof(word));
 }
 
-void expectWord(const char* what, uint64_t expected, uint64_t got) {
-  expectSame(what, strf("%llu", static_cast<unsigned long long>(expected)),
-             strf("%llu", static_cast<unsigned long long>(got)));
-}
-
 void expectImmediate(Env& env, ibv_cq* cq, uint64_t id, uint32_t length, __be32 imm) {
   const ibv_wc wc = env.awaitWc(cq, "an immediate");
-  expectWord("wr_id", id, wc.wr_id);
-  expectWord("status", IBV_WC_SUCCESS, wc.status);
-  expectWord("opcode", IBV_WC_RECV_RDMA_WITH_IMM, wc.opcode);
-  expectWord("flags", IBV_WC_WITH_IMM, wc.wc_flags);
-  expectWord("byte_len", length, wc.byte_len);
-  expectWord("imm_data", imm, wc.imm_data);
+  expectNumber("wr_id", id, wc.wr_id);
+  expectNumber("status", IBV_WC_SUCCESS, wc.status);
+  expectNumber("opcode", IBV_WC_RECV_RDMA_WITH_IMM, wc.opcode);
+  expectNumber("flags", IBV_WC_WITH_IMM, wc.wc_flags);
+  expectNumber("byte_len", length, wc.byte_len);
+  expectNumber("imm_data", imm, wc.imm_data);
+}
+
+// Immediates as they are read one completion at a time, in network byte order.
+void immediatesPolled(Env& env, uint64_t ops) {
+  const ExLink ex(env, ops);
+  ibv_cq_ex* const receives = toEx(ex.link->server.recv_cq);
+  const __be32 sent[] = {htonl(0x01020304), htonl(0), htonl(0xfffffffe), htonl(0x80000000)};
+  constexpr uint32_t kLengths[] = {0, 100, 0, 4000};
+  for (uint64_t id = 0; id < 5; ++id) mustRecv(ex.link->server.qp(), 10 + id, {});
+  ibv_wr_start(ex.qp);
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (kLengths[i] == 0) {
+      ibv_wr_send_imm(ex.as(i), sent[i]);
+    } else {
+      ibv_wr_rdma_write_imm(ex.as(i), ex.far.rkey(), ex.far.address(), sent[i]);
+      ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), kLengths[i]);
+    }
+  }
+  ibv_wr_send(ex.as(4));
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  for (uint64_t id = 0; id < 5; ++id) env.expectWc(ex.sends(), id, {IBV_WC_SUCCESS}, "request");
+  Batch batch(receives);
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (i != 0) batch.next();
+    expectNumber("wr_id", 10 + i, receives->wr_id);
+    expectNumber("status", IBV_WC_SUCCESS, receives->status);
+    expectNumber("opcode", IBV_WC_RECV_RDMA_WITH_IMM, ibv_wc_read_opcode(receives));
+    expectNumber("byte_len", kLengths[i], ibv_wc_read_byte_len(receives));
+    expectNumber("wc_flags", IBV_WC_WITH_IMM, ibv_wc_read_wc_flags(receives));
+    expectNumber("imm_data", sent[i], ibv_wc_read_imm_data(receives));
+  }
+  batch.next();
+  expectNumber("opcode of a Send", IBV_WC_RECV, ibv_wc_read_opcode(receives));
+  expectNumber("wc_flags of a Send", 0, ibv_wc_read_wc_flags(receives));
+  expectNumber("imm_data of a Send", 0, ibv_wc_read_imm_data(receives));
+  batch.end();
+  env.expectAlive(*ex.link);
 }
 
 // What RFC 7306 has, one of each in one batch.
@@ -300,10 +396,10 @@ void useExtensions(Env& env, uint64_t ops) {
   expectImmediate(env, ex.receives(), 10, 0, 0x01020304);
   expectImmediate(env, ex.receives(), 11, 100, 0x05060708);
   expectBytes("Write with Immediate", ex.near.data(), ex.far.data() + 8, 100);
-  expectWord("FetchAdd's old value", 40, wordAt(ex.near, 1024));
-  expectWord("FetchAdd's new value", 45, wordAt(ex.far, 512));
-  expectWord("CmpSwap's old value", 9, wordAt(ex.near, 1032));
-  expectWord("CmpSwap's new value", 11, wordAt(ex.far, 520));
+  expectNumber("FetchAdd's old value", 40, wordAt(ex.near, 1024));
+  expectNumber("FetchAdd's new value", 45, wordAt(ex.far, 512));
+  expectNumber("CmpSwap's old value", 9, wordAt(ex.near, 1032));
+  expectNumber("CmpSwap's new value", 11, wordAt(ex.far, 520));
   ibv_wr_start(ex.qp);
   ibv_wr_atomic_fetch_add(ex.as(5), ex.far.rkey(), ex.far.address() + 512, 5);
   ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address() + 1024, 4);
@@ -367,8 +463,8 @@ void kernelOnly(Env& env, uint8_t opcode) {
       postSend(link->server.qp(), {Work::read(2, {far.sge(8, 8)}, near.address(), near.rkey())})
           .error);
   const ibv_wc wc = env.awaitWc(link->client.send_cq.get(), what);
-  expectWord((what + ": status").c_str(), IBV_WC_LOC_QP_OP_ERR, wc.status);
-  expectWord((what + ": memory").c_str(), 0, wordAt(far, 0));
+  expectNumber((what + ": status").c_str(), IBV_WC_LOC_QP_OP_ERR, wc.status);
+  expectNumber((what + ": memory").c_str(), 0, wordAt(far, 0));
 }
 
 void refuseQp(Env& env, const char* what, int error, uint64_t ops, uint32_t spoil = 0,
@@ -402,6 +498,7 @@ void extensions(Env& env) {
   for (uint64_t op : kExtensions) all |= op;
   if (env.attr().atomic_cap != IBV_ATOMIC_NONE) {
     useExtensions(env, all);
+    immediatesPolled(env, all);
     for (auto op : {KIWARP_OP_READ_INV, KIWARP_OP_REG_MR, KIWARP_OP_MASKED_FETCH_ADD,
                     KIWARP_OP_MASKED_CMP_SWAP}) {
       kernelOnly(env, static_cast<uint8_t>(op));
@@ -454,6 +551,7 @@ void addPostCases(std::vector<Case>* cases) {
                                {"post-refused", refused},
                                {"post-invalidate", sendInvalidate},
                                {"post-windows", windows},
+                               {"post-window-invalidated", windowInvalidatedByPeer},
                                {"post-extensions", extensions},
                                {"post-extensions-imported", extensionsImported},
                                {"post-created", created}});
