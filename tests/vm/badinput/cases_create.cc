@@ -2,7 +2,9 @@
 //
 // Objects that must not come to be, or not go yet.
 
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -54,10 +56,102 @@ void qpLimits(Env& env) {
 }
 
 void qpTypes(Env& env) {
-  for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET}) {
+  for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER,
+                           IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV}) {
     refuseQp(env, strf("QP type %d", type), EOPNOTSUPP,
              [type](ibv_qp_init_attr* attr) { attr->qp_type = type; });
   }
+}
+
+void refuseXrcQp(Env& env, const char* what, ibv_qp_init_attr_ex attr) {
+  attr.cap.max_send_wr = attr.cap.max_send_sge = 1;
+  errno = 0;
+  RawQp qp(ibv_create_qp_ex(env.context(), &attr));
+  expectErrno(what, EOPNOTSUPP, qp ? 0 : errno);
+}
+
+// A command as it goes to the kernel, which must refuse what the library lets no program ask for.
+template <typename Body>
+int command(const Env& env, uint32_t number, const Body& body, size_t response) {
+  struct {
+    ib_uverbs_cmd_hdr header;
+    Body body;
+  } message{};
+  message.header.command = number;
+  message.header.in_words = sizeof(message) / 4;
+  message.header.out_words = static_cast<uint16_t>(response / 4);
+  message.body = body;
+  return write(env.context()->cmd_fd, &message, sizeof(message)) < 0 ? errno : 0;
+}
+
+// Extended reliable connections are InfiniBand's alone. Programs ask for each of their parts in
+// another way, and have to learn the same of each.
+void xrc(Env& env) {
+  const int fd = memfd_create("xrcd", MFD_CLOEXEC);
+  if (fd < 0) fail("memfd_create: %s", errnoName(errno).c_str());
+  for (const int inode : {-1, fd}) {
+    ibv_xrcd_init_attr attr{};
+    attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attr.fd = inode;
+    attr.oflags = O_CREAT;
+    errno = 0;
+    const ibv_xrcd* domain = ibv_open_xrcd(env.context(), &attr);
+    expectErrno("ibv_open_xrcd", EOPNOTSUPP, domain ? 0 : errno);
+  }
+  close(fd);
+
+  // No domain can be had, so that this stands for one.
+  ibv_xrcd domain{.context = env.context()};
+  Cq cq = createCq(env.context(), 16);
+  ibv_qp_init_attr_ex sender{};
+  sender.qp_type = IBV_QPT_XRC_SEND;
+  sender.comp_mask = IBV_QP_INIT_ATTR_PD;
+  sender.pd = env.pd();
+  sender.send_cq = cq.get();
+  refuseXrcQp(env, "an XRC sender", sender);
+  sender.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  sender.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  refuseXrcQp(env, "an XRC sender with functions", sender);
+  ibv_qp_init_attr_ex receiver{};
+  receiver.qp_type = IBV_QPT_XRC_RECV;
+  receiver.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  receiver.xrcd = &domain;
+  refuseXrcQp(env, "an XRC receiver", receiver);
+  ibv_qp_open_attr shared{};
+  shared.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  shared.qp_type = IBV_QPT_XRC_RECV;
+  shared.xrcd = &domain;
+  errno = 0;
+  RawQp opened(ibv_open_qp(env.context(), &shared));
+  expectErrno("ibv_open_qp", EOPNOTSUPP, opened ? 0 : errno);
+
+  ibv_srq_init_attr_ex queue{};
+  queue.attr.max_wr = 16;
+  queue.attr.max_sge = 1;
+  queue.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  queue.srq_type = IBV_SRQT_XRC;
+  queue.pd = env.pd();
+  queue.xrcd = &domain;
+  queue.cq = cq.get();
+  errno = 0;
+  Srq srq(ibv_create_srq_ex(env.context(), &queue));
+  expectErrno("an XRC SRQ", EOPNOTSUPP, srq ? 0 : errno);
+
+  ib_uverbs_open_xrcd_resp xrcd_answer{};
+  const ib_uverbs_open_xrcd open{
+      .response = reinterpret_cast<uintptr_t>(&xrcd_answer), .fd = UINT32_MAX, .oflags = O_CREAT};
+  expectErrno("OPEN_XRCD", EOPNOTSUPP,
+              command(env, IB_USER_VERBS_CMD_OPEN_XRCD, open, sizeof(xrcd_answer)));
+  ib_uverbs_create_qp_resp qp_answer{};
+  ib_uverbs_create_qp create{};
+  create.response = reinterpret_cast<uintptr_t>(&qp_answer);
+  create.pd_handle = env.pd()->handle;
+  create.send_cq_handle = create.recv_cq_handle = cq->handle;
+  create.max_send_wr = create.max_send_sge = 1;
+  create.qp_type = IBV_QPT_XRC_SEND;
+  expectErrno("CREATE_QP of an XRC sender", EOPNOTSUPP,
+              command(env, IB_USER_VERBS_CMD_CREATE_QP, create, sizeof(qp_answer)));
 }
 
 void refuseCq(Env& env, const std::string& what, int entries) {
@@ -246,6 +340,7 @@ void busyMrUnderConnection(Env& env) {
 void addCreateCases(std::vector<Case>* cases) {
   cases->push_back({"create-qp-limits", qpLimits});
   cases->push_back({"create-qp-types", qpTypes});
+  cases->push_back({"create-xrc", xrc});
   cases->push_back({"create-cq-limits", cqLimits});
   cases->push_back({"register-access-flags", mrAccess});
   cases->push_back({"register-range", mrRange});

@@ -97,6 +97,9 @@ void limits(Env& env) {
   attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   attr.pd = env.pd();
   attr.attr.max_wr = kEntries;
+  attr.srq_type = IBV_SRQT_TM;
+  Srq matching(ibv_create_srq_ex(env.context(), &attr));
+  expectErrno("an SRQ with tag matching", EOPNOTSUPP, matching ? 0 : errno);
   attr.srq_type = IBV_SRQT_XRC;
   Srq xrc(ibv_create_srq_ex(env.context(), &attr));
   expectErrno("an XRC SRQ", EOPNOTSUPP, xrc ? 0 : errno);
