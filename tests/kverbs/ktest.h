@@ -11,6 +11,7 @@
 #define KT_KTEST_H
 
 #include <linux/completion.h>
+#include <linux/dcache.h>
 #include <linux/list.h>
 #include <linux/types.h>
 #include <rdma/ib_verbs.h>
@@ -235,6 +236,9 @@ bool kt_inv(struct kt_end *e, u32 stag);
 void kt_mr_fill(struct kt_mr *m, u32 seed);
 bool kt_mr_holds(struct kt_mr *m, u32 from, u32 to, u32 seed);
 void kt_mr_free(struct kt_mr *m);
+
+/* exporter.c */
+void kt_exporter_init(struct dentry *dir);
 
 /* context.c */
 enum kt_context {

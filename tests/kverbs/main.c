@@ -11,6 +11,8 @@
  *	Write 1: open a connection and keep it. 0: close it.
  * /sys/kernel/debug/kiwarp_ktest/stall
  *	Write 1: a listener's handler is called, and does not return. 0: it does.
+ * /sys/kernel/debug/kiwarp_ktest/exporter
+ *	Ioctls of exporter.h: dma-bufs for a test program.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -244,6 +246,7 @@ static int __init kt_init(void)
 	debugfs_create_file("results", 0400, kt_dir, NULL, &kt_results_fops);
 	debugfs_create_file("hold", 0200, kt_dir, NULL, &kt_hold_fops);
 	debugfs_create_file("stall", 0200, kt_dir, NULL, &kt_stall_fops);
+	kt_exporter_init(kt_dir);
 	return 0;
 }
 

@@ -32,4 +32,11 @@ hrtimer_setup_on_stack(struct hrtimer *timer,
 #define KT_RESIZE_CQ
 #endif
 
+/* Since 6.13 a namespace's name is a string. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define KT_IMPORT_NS_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
+#else
+#define KT_IMPORT_NS_DMA_BUF	MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
 #endif /* KT_VERSIONS_H */

@@ -3,19 +3,15 @@
 // Objects that must not come to be, or not go yet.
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <thread>
 
 #include "badinput/harness.h"
+#include "badinput/memlock.h"
 
 namespace kiwarp::vm {
 namespace {
@@ -211,79 +207,20 @@ void mrMappings(Env& env) {
   Mr above = regMr(env.pd(), memory.data() + 2 * kPage, kPage, IBV_ACCESS_LOCAL_WRITE);
 }
 
-// Lowers the limit on locked memory to what is pinned now plus some, and gives up the capability
-// that overrides it; both come back at the end of the scope.
-class MemlockLimit {
- public:
-  explicit MemlockLimit(size_t more) {
-    checkErrno(getrlimit(RLIMIT_MEMLOCK, &saved_limit_), "getrlimit");
-    getCapabilities(saved_);
-    rlimit limit = saved_limit_;
-    limit.rlim_cur = pinned() + more;
-    checkErrno(setrlimit(RLIMIT_MEMLOCK, &limit), "setrlimit");
-    __user_cap_data_struct lowered[2] = {saved_[0], saved_[1]};
-    lowered[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
-    setCapabilities(lowered);
-  }
-  ~MemlockLimit() {
-    setCapabilities(saved_);
-    setrlimit(RLIMIT_MEMLOCK, &saved_limit_);
-  }
-  MemlockLimit(const MemlockLimit&) = delete;
-  MemlockLimit& operator=(const MemlockLimit&) = delete;
-
- private:
-  static size_t pinned() {
-    FILE* status = std::fopen("/proc/self/status", "re");
-    if (!status) fail("/proc/self/status: %s", errnoName(errno).c_str());
-    char line[256];
-    unsigned long kib = 0;
-    while (std::fgets(line, sizeof(line), status)) {
-      if (std::sscanf(line, "VmPin: %lu kB", &kib) == 1) break;
-    }
-    std::fclose(status);
-    return kib * 1024;
-  }
-  static void getCapabilities(__user_cap_data_struct* data) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    checkErrno(static_cast<int>(syscall(SYS_capget, &header, data)), "capget");
-  }
-  static void setCapabilities(const __user_cap_data_struct* data) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    syscall(SYS_capset, &header, data);
-  }
-
-  rlimit saved_limit_{};
-  __user_cap_data_struct saved_[2]{};
-};
-
-void registerWithinLimit(Env& env) {
-  constexpr size_t kRoom = 1 << 20;
-  const int access = IBV_ACCESS_LOCAL_WRITE;
-  Memory memory(2 * kRoom);
-  const MemlockLimit limit(kRoom);
-  refuseMr(env, "more than the limit", ENOMEM, memory.data(), 2 * kRoom, access);
-  {
-    Mr half = regMr(env.pd(), memory.data(), kRoom / 2, access);
-    refuseMr(env, "more than what is left", ENOMEM, memory.data(), kRoom, access);
-  }
-  // What deregistering gave back counts again, and so does what the refusals had taken.
-  Mr whole = regMr(env.pd(), memory.data(), kRoom, access);
-}
-
-// In a thread of its own: credentials are a thread's, and rdma_ucm answers only to the very
-// credentials that opened it, not to a set that was changed and restored.
 void memlock(Env& env) {
-  std::string failure;
-  std::thread poor([&] {
-    try {
-      registerWithinLimit(env);
-    } catch (const Failure& caught) {
-      failure = caught.what();
+  withMemlockLimit([&env](const MemlockLimit& limit) {
+    constexpr size_t kRoom = 1 << 20;
+    const int access = IBV_ACCESS_LOCAL_WRITE;
+    Memory memory(2 * kRoom);
+    limit.setMore(kRoom);
+    refuseMr(env, "more than the limit", ENOMEM, memory.data(), 2 * kRoom, access);
+    {
+      Mr half = regMr(env.pd(), memory.data(), kRoom / 2, access);
+      refuseMr(env, "more than what is left", ENOMEM, memory.data(), kRoom, access);
     }
+    // What deregistering gave back counts again, and so does what the refusals had taken.
+    Mr whole = regMr(env.pd(), memory.data(), kRoom, access);
   });
-  poor.join();
-  if (!failure.empty()) throw Failure(failure);
 }
 
 void busyPd(Env& env) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "badinput/harness.h"
@@ -8,6 +9,8 @@
 namespace kiwarp::vm {
 
 void addCqCases(std::vector<Case>* cases);
+// exporter: kiwarp_ktest's, or empty.
+void addDmabufCases(std::vector<Case>* cases, const std::string& exporter);
 void addDomainCases(std::vector<Case>* cases);
 void addMrCases(std::vector<Case>* cases);
 void addPollCases(std::vector<Case>* cases);

@@ -2,9 +2,6 @@
 //
 // Memory regions: registered again as something else, and the rarer ways to register.
 
-#include <fcntl.h>
-#include <linux/udmabuf.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -235,100 +232,6 @@ void reregUnderTraffic(Env& env) {
   env.expectAlive(*link);
 }
 
-// A dma-buf of the pages of a memfd, mapped here, too; fd is -1 where the kernel has no udmabuf.
-struct Udmabuf {
-  explicit Udmabuf(size_t pages) : size(pages * kPage) {
-    memfd = memfd_create("udmabuf", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-    if (memfd < 0) fail("memfd_create: %s", errnoName(errno).c_str());
-    checkErrno(ftruncate(memfd, static_cast<off_t>(size)), "ftruncate");
-    checkErrno(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), "F_ADD_SEALS");
-    void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-    if (at == MAP_FAILED) fail("mmap: %s", errnoName(errno).c_str());
-    data = static_cast<uint8_t*>(at);
-    const int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-    if (device < 0) return;
-    udmabuf_create create{};
-    create.memfd = static_cast<uint32_t>(memfd);
-    create.flags = UDMABUF_FLAGS_CLOEXEC;
-    create.size = size;
-    fd = ioctl(device, UDMABUF_CREATE, &create);
-    close(device);
-    if (fd < 0) fail("UDMABUF_CREATE: %s", errnoName(errno).c_str());
-  }
-  ~Udmabuf() {
-    if (fd >= 0) close(fd);
-    munmap(data, size);
-    close(memfd);
-  }
-  Udmabuf(const Udmabuf&) = delete;
-  Udmabuf& operator=(const Udmabuf&) = delete;
-
-  size_t size;
-  int memfd = -1;
-  int fd = -1;
-  uint8_t* data = nullptr;
-};
-
-void refuseDmabuf(Env& env, const char* what, int error, int fd, uint64_t offset, size_t length) {
-  errno = 0;
-  Mr mr(ibv_reg_dmabuf_mr(env.pd(), offset, length, offset, fd, kWritable));
-  expectErrno(what, error, mr ? 0 : errno);
-}
-
-void dmabufRefused(Env& env) {
-  const Udmabuf buffer(4);
-  refuseDmabuf(env, "no file", EBADF, -1, 0, kPage);
-  refuseDmabuf(env, "a file that is no dma-buf", EINVAL, buffer.memfd, 0, kPage);
-  if (buffer.fd < 0) return;
-  refuseDmabuf(env, "no bytes", EINVAL, buffer.fd, 0, 0);
-  refuseDmabuf(env, "more than there is", EINVAL, buffer.fd, 0, buffer.size + 1);
-  refuseDmabuf(env, "behind the end", EINVAL, buffer.fd, buffer.size, kPage);
-  refuseDmabuf(env, "a length that wraps", EINVAL, buffer.fd, kPage, SIZE_MAX - 100);
-}
-
-// Bytes that a peer writes into the buffer, reads from it, and is sent from it.
-void dmabuf(Env& env) {
-  const Udmabuf buffer(4);
-  if (buffer.fd < 0) {
-    std::puts("# no udmabuf in this kernel");
-    return;
-  }
-  constexpr uint64_t kIova = 0x10000 + 100;
-  constexpr uint64_t kOffset = kPage + 100;
-  constexpr size_t kLength = 2 * kPage;
-  Mr mr(ibv_reg_dmabuf_mr(env.pd(), kOffset, kLength, kIova, buffer.fd, kWritable | kReadable));
-  if (!mr) fail("ibv_reg_dmabuf_mr: %s", errnoName(errno).c_str());
-  auto link = env.connect();
-  Buffer near(env.pd(), kLength, kReadable);
-  for (size_t i = 0; i < kLength; ++i) near.data()[i] = static_cast<uint8_t>(i * 7 + 1);
-  const auto length = static_cast<uint32_t>(kLength);
-  expectErrno(
-      "Write", 0,
-      postSend(link->client.qp(), {Work::write(1, {near.sge(0, length)}, kIova, mr->rkey)}).error);
-  env.expectWc(link->client.send_cq.get(), 1, {IBV_WC_SUCCESS}, "Write");
-  env.expectAlive(*link);
-  if (std::memcmp(buffer.data + kOffset, near.data(), kLength) != 0) fail("Write: other bytes");
-  if (buffer.data[kOffset - 1] != 0 || buffer.data[kOffset + kLength] != 0) {
-    fail("bytes beside the region were written");
-  }
-  Buffer back(env.pd(), kLength, kReadable);
-  expectErrno(
-      "Read", 0,
-      postSend(link->client.qp(), {Work::read(2, {back.sge(0, length)}, kIova, mr->rkey)}).error);
-  env.expectWc(link->client.send_cq.get(), 2, {IBV_WC_SUCCESS}, "Read");
-  if (std::memcmp(back.data(), near.data(), kLength) != 0) fail("Read: other bytes");
-  mustRecv(link->client.qp(), 3, {back.sge(0, length)});
-  buffer.data[kOffset] = 0x55;
-  expectErrno("Send", 0,
-              postSend(link->server.qp(), {Work::send(4, {{kIova, length, mr->lkey}})}).error);
-  env.expectWc(link->client.recv_cq.get(), 3, {IBV_WC_SUCCESS}, "receive");
-  if (back.data()[0] != 0x55 || back.data()[kLength - 1] != near.data()[kLength - 1]) {
-    fail("Send: other bytes");
-  }
-  expectRereg("rereg of a dma-buf", IBV_REREG_MR_ERR_INPUT, EINVAL,
-              ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kWritable));
-}
-
 // The device once more through the same file, with a region that is there already.
 void imported(Env& env) {
   Pages pages(1);
@@ -399,8 +302,6 @@ void addMrCases(std::vector<Case>* cases) {
                                {"mr-rereg-refused", reregRefused},
                                {"mr-rereg-pd", reregPdInUse},
                                {"mr-rereg-traffic", reregUnderTraffic},
-                               {"mr-dmabuf", dmabuf},
-                               {"mr-dmabuf-refused", dmabufRefused},
                                {"mr-imported", imported},
                                {"mr-relaxed", relaxed},
                                {"mr-refused", refused}});

@@ -22,6 +22,7 @@ using kiwarp::vm::Failure;
 const char kUsage[] =
     "kiwarp-extended --addr ADDR [options]\n"
     "  --port N     port to listen on (18700)\n"
+    "  --exporter FILE  kiwarp_ktest's, for cases with dma-bufs\n"
     "  --case NAME  run only those whose names begin so; --list lists them\n"
     "GoogleTest runs the cases: --gtest_repeat=N and such are understood, too.\n"
     "Prints TAP. Exit: 0 all passed, 1 not, 2 usage, 3 stuck in a call.\n";
@@ -35,9 +36,10 @@ void onAlarm(int) {
   _exit(3);
 }
 
-std::vector<Case> allCases() {
+std::vector<Case> allCases(const std::string& exporter) {
   std::vector<Case> cases;
   kiwarp::vm::addCqCases(&cases);
+  kiwarp::vm::addDmabufCases(&cases, exporter);
   kiwarp::vm::addDomainCases(&cases);
   kiwarp::vm::addMrCases(&cases);
   kiwarp::vm::addPollCases(&cases);
@@ -54,7 +56,7 @@ void runCase(const Case& test, Env& env) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string address, only;
+  std::string address, only, exporter;
   uint64_t port = 18700;
   bool list = false;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -64,9 +66,10 @@ int main(int argc, char** argv) {
     options.text("--addr", &address);
     options.number("--port", &port);
     options.text("--case", &only);
+    options.text("--exporter", &exporter);
     options.flag("--list", &list);
     options.parse(argc, argv);
-    std::vector<Case> cases = allCases();
+    std::vector<Case> cases = allCases(exporter);
     std::erase_if(cases, [&only](const Case& test) { return !test.name.starts_with(only); });
     if (cases.empty()) options.misuse("no case " + only);
     if (list) {

@@ -306,6 +306,21 @@ load_file() {
 	insmod "$@" || die "insmod $*"
 }
 
+# The test module, for its exporter of dma-bufs, in EXPORTER. Programs in a network namespace see it:
+# "ip netns exec" mounts another /sys.
+load_exporter() {
+	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko"
+	mkdir -p "$OUT/debugfs"
+	mount -t debugfs none "$OUT/debugfs" || die "debugfs"
+	EXPORTER=$OUT/debugfs/kiwarp_ktest/exporter
+	[ -e "$EXPORTER" ] || die "no exporter of dma-bufs"
+}
+
+unload_exporter() {
+	! mountpoint -q "$OUT/debugfs" || umount "$OUT/debugfs"
+	rmmod kiwarp_ktest
+}
+
 use_provider() { export RDMAV_DRIVERS=$TOP/build/libkiwarp; }
 
 # Two namespaces a and b, joined by va and vb. rdma_cm tells interfaces by number across

@@ -11,10 +11,12 @@ extended=$TOP/build/host/tests/vm/kiwarp-extended
 export GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0
 
 setup_pair
-absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --case "${ONLY:-}"
+load_exporter
+absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --exporter "$EXPORTER" --case "${ONLY:-}"
 if [ -z "${ONLY:-}" ]; then
 	echo 1 | tee /sys/class/infiniband/d[ab]/settings/{immediate,atomics} >/dev/null
 	absorb "RFC 7306" ip netns exec a "$extended" --addr 10.1.0.1 --case post-extensions
 fi
+check "no dma-buf is left" unload_exporter
 teardown_pair
 finish

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * An exporter of dma-bufs that cannot do all that others can, for the suite
+ * extended: those of a machine depend on its kernel and its devices.
+ */
+#include <linux/debugfs.h>
+#include <linux/dma-buf.h>
+#include <linux/err.h>
+#include <linux/fcntl.h>
+#include <linux/iosys-map.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "exporter.h"
+#include "ktest.h"
+#include "versions.h"
+
+#if IS_ENABLED(CONFIG_DMA_SHARED_BUFFER)
+
+KT_IMPORT_NS_DMA_BUF;
+
+/* A buffer. */
+struct kt_exported {
+	enum kt_export kind;
+	void *mem;
+};
+
+static atomic_t kt_mapped, kt_left;
+
+/* There is no device to map it for. */
+static struct sg_table *kt_export_map(struct dma_buf_attachment *at,
+				      enum dma_data_direction dir)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static void kt_export_unmap(struct dma_buf_attachment *at, struct sg_table *sgt,
+			    enum dma_data_direction dir)
+{
+}
+
+static int kt_export_vmap(struct dma_buf *buf, struct iosys_map *map)
+{
+	struct kt_exported *x = buf->priv;
+
+	if (x->kind == KT_EXPORT_IOMEM)
+		iosys_map_set_vaddr_iomem(map, (void __iomem *)x->mem);
+	else
+		iosys_map_set_vaddr(map, x->mem);
+	atomic_inc(&kt_mapped);
+	return 0;
+}
+
+static void kt_export_vunmap(struct dma_buf *buf, struct iosys_map *map)
+{
+	atomic_dec(&kt_mapped);
+}
+
+static void kt_export_release(struct dma_buf *buf)
+{
+	struct kt_exported *x = buf->priv;
+
+	vfree(x->mem);
+	kfree(x);
+	atomic_dec(&kt_left);
+}
+
+static const struct dma_buf_ops kt_export_ops = {
+	.map_dma_buf = kt_export_map,
+	.unmap_dma_buf = kt_export_unmap,
+	.vmap = kt_export_vmap,
+	.vunmap = kt_export_vunmap,
+	.release = kt_export_release,
+};
+
+static const struct dma_buf_ops kt_export_no_vmap_ops = {
+	.map_dma_buf = kt_export_map,
+	.unmap_dma_buf = kt_export_unmap,
+	.release = kt_export_release,
+};
+
+static int kt_export(enum kt_export kind)
+{
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
+	struct kt_exported *x;
+	struct dma_buf *buf;
+	int fd;
+
+	x = kzalloc(sizeof(*x), GFP_KERNEL);
+	if (!x)
+		return -ENOMEM;
+	x->kind = kind;
+	x->mem = vzalloc(KT_EXPORT_PAGES * PAGE_SIZE);
+	if (!x->mem) {
+		kfree(x);
+		return -ENOMEM;
+	}
+	info.ops = kind == KT_EXPORT_NO_VMAP ? &kt_export_no_vmap_ops :
+					       &kt_export_ops;
+	info.size = KT_EXPORT_PAGES * PAGE_SIZE;
+	info.flags = kind == KT_EXPORT_READ_ONLY ? O_RDONLY : O_RDWR;
+	info.priv = x;
+	buf = dma_buf_export(&info);
+	if (IS_ERR(buf)) {
+		vfree(x->mem);
+		kfree(x);
+		return PTR_ERR(buf);
+	}
+	atomic_inc(&kt_left);
+	fd = dma_buf_fd(buf, O_CLOEXEC);
+	if (fd < 0)
+		dma_buf_put(buf);
+	return fd;
+}
+
+static long kt_exporter_ioctl(struct file *file, unsigned int cmd,
+			      unsigned long arg)
+{
+	switch (cmd) {
+	case KT_EXPORT:
+		return arg < KT_NR_EXPORTS ? kt_export(arg) : -EINVAL;
+	case KT_EXPORT_MAPPED:
+		return atomic_read(&kt_mapped);
+	case KT_EXPORT_LEFT:
+		return atomic_read(&kt_left);
+	}
+	return -ENOTTY;
+}
+
+static const struct file_operations kt_exporter_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = kt_exporter_ioctl,
+};
+
+/**
+ * kt_exporter_init() - make the exporter's file
+ * @dir: the module's folder
+ *
+ * Context: process.
+ */
+void kt_exporter_init(struct dentry *dir)
+{
+	debugfs_create_file("exporter", 0600, dir, NULL, &kt_exporter_fops);
+}
+
+#else
+
+void kt_exporter_init(struct dentry *dir)
+{
+}
+
+#endif
