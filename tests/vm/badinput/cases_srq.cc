@@ -5,7 +5,9 @@
 
 #include <rdma/kiwarp-abi.h>
 
+#include <array>
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -380,6 +382,73 @@ void nonsense(Env& env) {
   env.expectWc(third->server.recv_cq.get(), 2, {IBV_WC_SUCCESS}, "what is left");
 }
 
+// Four peers at once take what is posted to below the limit, time after time: each arming has one
+// event, and none comes before less than the limit is posted.
+void limitOfSenders(Env& env) {
+  constexpr uint32_t kSenders = 4, kEach = 8, kAll = kSenders * kEach, kLimit = 12;
+  constexpr uint32_t kRounds = 25;
+  Srq srq = createSrq(env.pd(), kAll, 1);
+  LinkOptions options;
+  options.server.srq = srq.get();
+  options.client.send_wr = kEach;
+  std::vector<std::unique_ptr<Link>> links;
+  for (uint32_t i = 0; i < kSenders; ++i) links.push_back(env.connect(options));
+  const std::vector<Work> sends(kEach, Work::send(1, {}));
+  // The events of the queue so far. Read at once: one that waits to be read stands for others.
+  uint32_t events = 0;
+  const auto readEvents = [&] {
+    for (const AsyncEvent& event : env.async().drain()) {
+      if (event.element != srq.get()) continue;
+      expectSame("event", ibv_event_type_str(IBV_EVENT_SRQ_LIMIT_REACHED),
+                 ibv_event_type_str(event.type));
+      ++events;
+    }
+  };
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    for (uint32_t i = 0; i < kAll; ++i) mustPost(srq.get(), i);
+    expectErrno("arm", 0, modify(srq.get(), IBV_SRQ_LIMIT, 0, kLimit));
+    readEvents();
+    expectNumber("events before anything is sent", round - 1, events);
+    std::barrier together(kSenders);
+    std::array<int, kSenders> errors{};
+    std::vector<std::jthread> threads;
+    for (uint32_t i = 0; i < kSenders; ++i) {
+      threads.emplace_back([&, i] {
+        together.arrive_and_wait();
+        errors[i] = postSend(links[i]->client.qp(), sends).error;
+      });
+    }
+    const Deadline limit = env.deadline();
+    uint32_t received = 0;
+    while ((received < kAll || events < round) && !limit.passed()) {
+      readEvents();
+      for (const auto& link : links) {
+        ibv_wc wc{};
+        while (ibv_poll_cq(link->server.recv_cq.get(), 1, &wc) == 1) {
+          if (wc.status != IBV_WC_SUCCESS) fail("receive: %s", describe(wc).c_str());
+          ++received;
+        }
+      }
+    }
+    for (std::jthread& thread : threads) thread.join();
+    for (const int error : errors) expectErrno("post", 0, error);
+    expectNumber("receives", kAll, received);
+    expectNumber("events", round, events);
+    expectNumber("limit afterwards", 0, query(srq.get()).srq_limit);
+    for (const auto& link : links) {
+      for (uint32_t i = 0; i < kEach; ++i) {
+        env.expectWc(link->client.send_cq.get(), 1, {IBV_WC_SUCCESS}, "Send");
+      }
+    }
+  }
+  // The last event is behind all that a queue pair may have raised too often.
+  expectErrno("arm", 0, modify(srq.get(), IBV_SRQ_LIMIT, 0, 1));
+  const Deadline limit = env.deadline();
+  while (events <= kRounds && !limit.passed()) readEvents();
+  readEvents();
+  expectNumber("events in the end", kRounds + 1, events);
+}
+
 }  // namespace
 
 void addSrqCases(std::vector<Case>* cases) {
@@ -389,6 +458,7 @@ void addSrqCases(std::vector<Case>* cases) {
   cases->push_back({"srq-foreign-pd", foreignPd});
   cases->push_back({"srq-busy", busy});
   cases->push_back({"srq-limit-event", limitOnce});
+  cases->push_back({"srq-limit-event-senders", limitOfSenders});
   cases->push_back({"srq-resize", resize});
   cases->push_back({"srq-empty", empty});
   cases->push_back({"srq-last-wqe", lastWqe});
