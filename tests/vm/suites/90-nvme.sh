@@ -136,6 +136,8 @@ shared_receives() {
 	check "a shared receive queue: connected" howto nvme connect
 	check "a shared receive queue: the disk is there" until_true 20 have_disk
 	check_says "a shared receive queue: it is used" 'kw_va srqn' rdma resource show srq
+	check_says "a shared receive queue: what the device knows of it" \
+		'drv_entries [1-9][0-9]+ drv_posted [1-9][0-9]+ drv_taken [1-9][0-9]* drv_limit 0' rdma -dd resource show srq
 	check "a shared receive queue: I/O" fio_nvme --name=shared --rw=randwrite \
 		--bsrange=512-256k --iodepth=16 --size=3m
 	check "a shared receive queue: disconnected" howto nvme disconnect
