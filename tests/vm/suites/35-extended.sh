@@ -5,10 +5,22 @@
 # they are in use, polling and posting by the extended interface.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/pyverbs.sh
+. "$(dirname "$0")/../lib/pyverbs.sh"
 
 extended=$TOP/build/host/tests/vm/kiwarp-extended
 # What was freed is overwritten, and what is allocated is not zero. A thread's cache would do neither.
 export GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0
+
+# What 36-pyverbs leaves out, since User-Mode Linux has no huge pages.
+huge_pages() {
+	local pages=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+	[ -e $pages ] || return 0
+	echo 8 >$pages
+	check "there are huge pages" test "$(cat $pages)" = 8
+	unpack_pyverbs
+	run_pyverbs "huge pages" a 10.1.0.1 huge_page_traffic left-out.list
+}
 
 setup_pair
 load_exporter
@@ -16,6 +28,7 @@ absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --exporter "$EXPOR
 if [ -z "${ONLY:-}" ]; then
 	echo 1 | tee /sys/class/infiniband/d[ab]/settings/{immediate,atomics} >/dev/null
 	absorb "RFC 7306" ip netns exec a "$extended" --addr 10.1.0.1 --case post-extensions
+	huge_pages
 fi
 check "no dma-buf is left" unload_exporter
 teardown_pair
