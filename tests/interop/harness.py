@@ -9,7 +9,7 @@ from pathlib import Path
 import peer as peers
 import subject as subjects
 import wire
-from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, WR_FLUSH_ERR
+from subject import QP_ACCESS_ERR, QP_FATAL, QP_LAST_WQE, QP_REQ_ERR, SUCCESS, WAIT_MS, WR_FLUSH_ERR
 from wire import DDP, LLP, RDMAP
 
 AREA = 4096
@@ -42,6 +42,14 @@ def case(name):
 
 
 @dataclass
+class SharedQueue:
+    """A shared receive queue, and how many receives were posted to it: their numbers."""
+
+    name: str
+    posted: int = 0
+
+
+@dataclass
 class Link:
     """A connection: the peer's end, and the subject's name for its own."""
 
@@ -50,7 +58,11 @@ class Link:
     kiwarp: str  # "responder" or "initiator": who Kiwarp is
     frame: wire.StartFrame | None = None  # what Kiwarp sent in start-up
     open: bool = True
-    receives: list = field(default_factory=list)
+    receives: list = field(default_factory=list)  # posted to its own receive queue
+    srq: SharedQueue | None = None
+
+    def srq_option(self):
+        return {"srq": self.srq.name} if self.srq else {}
 
 
 def event_for(error):
@@ -77,6 +89,7 @@ class Env:
         self.own_address = own_address
         self.serial = 0
         self.links = []
+        self.srqs = []
         self.moved = Counter()
         self._make_areas()
         self.bystander = None
@@ -110,24 +123,41 @@ class Env:
 
     # --- connections ---
 
-    def _new(self, peer, kiwarp):
+    def _new(self, peer, kiwarp, srq=None):
         self.serial += 1
-        link = Link(f"c{self.serial}", peer, kiwarp)
+        link = Link(f"c{self.serial}", peer, kiwarp, srq=srq)
         self.links.append(link)
         return link
 
     def _post_receives(self, link, count):
-        for i in range(count):
+        for i in range(0 if link.srq else count):
             self.receive(link)
 
     def receive(self, link, *pieces):
         """Posts a receive into the inbox, or where it is said; its number."""
         wr_id = len(link.receives) + 1
         link.receives.append(wr_id)
-        if not pieces:
-            pieces = (f"{INBOX}:{(wr_id - 1) * INBOX_STEP}:{INBOX_LEN}",)
-        self.subject.recv(link.name, wr_id, *pieces)
+        self.subject.recv(link.name, wr_id, *(pieces or self._in_inbox(wr_id)))
         return wr_id
+
+    def _in_inbox(self, wr_id):
+        return (f"{INBOX}:{(wr_id - 1) * INBOX_STEP}:{INBOX_LEN}",)
+
+    def shared_queue(self, receives):
+        """A shared receive queue with so many receives into the inbox."""
+        self.serial += 1
+        srq = SharedQueue(f"s{self.serial}")
+        self.subject.do("srq", srq.name, AREA // INBOX_STEP)
+        self.srqs.append(srq)
+        for _ in range(receives):
+            self.share(srq)
+        return srq
+
+    def share(self, srq, *pieces):
+        """Posts a receive that connections share, into the inbox or where it is said; its number."""
+        srq.posted += 1
+        self.subject.srq_recv(srq.name, srq.posted, *(pieces or self._in_inbox(srq.posted)))
+        return srq.posted
 
     def inbox(self, wr_id, buf):
         """What the inbox looks like when receive wr_id, and only that, has these bytes."""
@@ -150,16 +180,17 @@ class Env:
         pd=b"",
         window=None,
         start_cut="whole",
+        srq=None,
     ):
         """Kiwarp accepts: the peer sends the request, and has to send the first FPDU."""
         peer = peers.connect(self.address, self.port, window, cut=cut, seed=self.serial)
-        link = self._new(peer, "responder")
+        link = self._new(peer, "responder", srq)
         if enh is True:
             enh = wire.Enhanced() if rev == 2 else None
         flags = crc * wire.FLAG_C | markers * wire.FLAG_M | (wire.FLAG_S if enh else 0)
         data = (enh.build() if enh else b"") + pd
         peer.send_bytes(wire.start_frame(wire.REQ_KEY, flags, rev, data), start_cut)
-        request = self.subject.request(link.name)
+        request = self.subject.request(link.name, **link.srq_option())
         if request is None:
             raise CheckFailed("the consumer heard of no connection request")
         link.request = request
@@ -188,13 +219,14 @@ class Env:
         pd=b"",
         window=None,
         start_cut="whole",
+        srq=None,
         renewed=None,
     ):
         """Kiwarp connects, and in the peer-to-peer model sends the first FPDU.
 
         renewed: a link that has ended, whose queue pair is in RESET, for another connection.
         """
-        link = renewed or self._new(None, "initiator")
+        link = renewed or self._new(None, "initiator", srq)
         self.start_initiator(link, cut, window, receives=receives, ird=ird, ord=ord)
         if rev < link.frame.rev:
             # A peer that knows an older revision only closes, and is asked again (RFC 6581).
@@ -228,9 +260,12 @@ class Env:
     def prepare(self, link, window=None):
         """Kiwarp's end of a connection to a listener of its own."""
         self.listener = peers.Listener(self.own_address, window)
-        how = "prepare" if link.peer is None else "renew"
+        where = link.name, self.own_address, self.listener.port
+        if link.peer is None:
+            self.subject.do("prepare", *where, **link.srq_option())
+            return
         link.receives.clear()
-        self.subject.do(how, link.name, self.own_address, self.listener.port)
+        self.subject.do("renew", *where)
 
     def accept_initiator(self, link, cut="whole"):
         link.peer = self.listener.accept(cut=cut, seed=self.serial)
@@ -315,17 +350,20 @@ class Env:
 
         reason: the Terminate that what is flushed tells of.
         """
-        if event is not None:
-            same("asynchronous event", event, self.subject.async_event(link.name))
-        cm = self.subject.event(link.name)
-        same("event", "DISCONNECTED", cm and cm.kind)
+        events = [event] * (event is not None) + [QP_LAST_WQE] * (link.srq is not None)
+        got = [self.subject.async_event(link.name) for _ in events]
+        same("asynchronous events", Counter(events), Counter(got))
         left = link.receives if flushed is None else flushed
-        done = self.subject.completions(link.name, "recv", len(left))
+        # With a shared receive queue the last completion is there when the event is.
+        wait_ms = 0 if link.srq else WAIT_MS
+        done = self.subject.completions(link.name, "recv", len(left), wait_ms)
         same(
             "receives",
             [(i, WR_FLUSH_ERR, reason) for i in left],
             [(w.wr_id, w.status, w.reason) for w in done],
         )
+        cm = self.subject.event(link.name)
+        same("event", "DISCONNECTED", cm and cm.kind)
         same("QP", "ERR", self.subject.do("state", link.name))
         same("one more asynchronous event", None, self.subject.async_event(link.name, 0))
         same("more receives", [], self.subject.completions(link.name, "recv", 1, 0))
@@ -450,6 +488,10 @@ class Env:
             with contextlib.suppress(subjects.SubjectError):
                 self.subject.do("forget", link.name)
         self.links = []
+        for srq in self.srqs:
+            with contextlib.suppress(subjects.SubjectError):
+                self.subject.do("nosrq", srq.name)
+        self.srqs = []
         # A request that nobody asked for would be the next case's.
         while self.subject.request("late", 0) is not None:
             self.subject.do("forget", "late")

@@ -14,6 +14,7 @@ WC_COMP_SWAP, WC_FETCH_ADD, WC_BIND_MW, WC_LOCAL_INV, WC_RECV_IMM = 3, 4, 5, 6, 
 WITH_IMM, WITH_INV = 2, 8
 
 QP_FATAL, QP_REQ_ERR, QP_ACCESS_ERR = 1, 2, 3
+SRQ_LIMIT, QP_LAST_WQE = 15, 16
 
 WAIT_MS = 40000
 
@@ -134,14 +135,16 @@ class Subject:
             kind.removeprefix("RDMA_CM_EVENT_"), int(status), int(resources), int(depth), _bytes(pd)
         )
 
-    def request(self, link, wait_ms=WAIT_MS):
-        return self._event(self.do("request", link, wait_ms))
+    def request(self, link, wait_ms=WAIT_MS, **options):
+        return self._event(self.do("request", link, wait_ms, **options))
 
     def event(self, link, wait_ms=WAIT_MS):
         return self._event(self.do("event", link, wait_ms))
 
     def async_event(self, link, wait_ms=WAIT_MS):
-        answer = self.do("async", link, wait_ms)
+        return self._async_event(self.do("async", link, wait_ms))
+
+    def _async_event(self, answer):
         return None if answer == "none" else int(answer)
 
     def accept(self, link, pd=b"", **options):
@@ -157,6 +160,16 @@ class Subject:
 
     def recv(self, link, wr_id, *pieces):
         self.must("recv", link, wr_id, *pieces)
+
+    def srq_recv(self, srq, wr_id, *pieces):
+        self.must("srqrecv", srq, wr_id, *pieces)
+
+    def srq_limit(self, srq, *limit):
+        """Arms the event of the limit, if one is given: the limit as it is."""
+        return int(self.do("srqlimit", srq, *limit))
+
+    def srq_event(self, srq, wait_ms=WAIT_MS):
+        return self._async_event(self.do("srqasync", srq, wait_ms))
 
     def completions(self, link, queue, count, wait_ms=WAIT_MS):
         answer = self.do("completions", link, queue, count, wait_ms)

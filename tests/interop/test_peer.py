@@ -10,6 +10,7 @@ import cases_markers  # noqa: F401
 import cases_negotiate  # noqa: F401
 import cases_reads  # noqa: F401
 import cases_rev0  # noqa: F401
+import cases_srq  # noqa: F401
 import cases_start  # noqa: F401
 import cases_teardown  # noqa: F401
 import cases_terminate  # noqa: F401

@@ -32,7 +32,7 @@ Links::Links(const std::string& address, uint16_t port)
   async_ = std::make_unique<vm::AsyncEvents>(listener_->verbs);
 }
 
-void Links::createQp(Link& link) {
+void Links::createQp(Link& link, ibv_srq* srq) {
   link.send_cq = vm::createCq(link.id->verbs, kQueue);
   // A spoilt ring may be flushed with more entries than it has.
   link.recv_cq = vm::createCq(link.id->verbs, 2 * kQueue);
@@ -40,6 +40,7 @@ void Links::createQp(Link& link) {
   config.pd = pd();
   config.send_cq = link.send_cq.get();
   config.recv_cq = link.recv_cq.get();
+  config.srq = srq;
   config.send_wr = config.recv_wr = kQueue;
   config.send_sge = config.recv_sge = kSges;
   const Rings::Maps before = Rings::mapped();
@@ -62,14 +63,15 @@ std::optional<vm::CmEvent> Links::find(const vm::Deadline& deadline, Predicate p
   }
 }
 
-std::optional<vm::CmEvent> Links::request(const std::string& name, const vm::Deadline& deadline) {
+std::optional<vm::CmEvent> Links::request(const std::string& name, ibv_srq* srq,
+                                          const vm::Deadline& deadline) {
   auto event =
       find(deadline, [](const vm::CmEvent& e) { return e.type == RDMA_CM_EVENT_CONNECT_REQUEST; });
   if (!event) return std::nullopt;
   if (links_.contains(name)) fail("there is a connection %s", name.c_str());
   Link& link = links_[name];
   link.id = vm::CmId(event->id);
-  createQp(link);
+  createQp(link, srq);
   return event;
 }
 
@@ -82,12 +84,13 @@ void Links::expect(const std::string& name, rdma_cm_event_type type, const vm::D
   }
 }
 
-void Links::prepare(const std::string& name, const std::string& address, uint16_t port) {
+void Links::prepare(const std::string& name, const std::string& address, uint16_t port,
+                    ibv_srq* srq) {
   if (links_.contains(name)) fail("there is a connection %s", name.c_str());
   Link& link = links_[name];
   link.id = channel_.createId();
   resolve(name, address, port);
-  createQp(link);
+  createQp(link, srq);
 }
 
 void Links::renew(const std::string& name, const std::string& address, uint16_t port) {
@@ -143,6 +146,30 @@ std::optional<vm::CmEvent> Links::event(const std::string& name, const vm::Deadl
 std::optional<vm::AsyncEvent> Links::asyncEvent(const std::string& name,
                                                 const vm::Deadline& deadline) {
   return async_->waitFor(at(name).qp(), deadline);
+}
+
+void Links::createSrq(const std::string& name, uint32_t entries) {
+  if (srqs_.contains(name)) fail("there is a shared receive queue %s", name.c_str());
+  srqs_[name] = vm::createSrq(pd(), entries, kSges);
+}
+
+void Links::destroySrq(const std::string& name) {
+  const auto found = srqs_.find(name);
+  if (found == srqs_.end()) fail("no shared receive queue %s", name.c_str());
+  checkErrno(ibv_destroy_srq(found->second.get()), "ibv_destroy_srq");
+  static_cast<void>(found->second.release());
+  srqs_.erase(found);
+}
+
+ibv_srq* Links::srq(const std::string& name) const {
+  const auto found = srqs_.find(name);
+  if (found == srqs_.end()) fail("no shared receive queue %s", name.c_str());
+  return found->second.get();
+}
+
+std::optional<vm::AsyncEvent> Links::srqEvent(const std::string& name,
+                                              const vm::Deadline& deadline) {
+  return async_->waitFor(srq(name), deadline);
 }
 
 }  // namespace kiwarp::interop

@@ -31,10 +31,12 @@ class Links {
   ibv_pd* pd() const { return pd_.get(); }
   ibv_pd* otherPd() const { return other_pd_.get(); }
 
-  // A connection request gets a queue pair and a name; empty when none came in time.
-  std::optional<vm::CmEvent> request(const std::string& name, const vm::Deadline& deadline);
+  // A connection request gets a queue pair and a name; empty when none came in time. The queue pair
+  // takes its receives from srq, unless that is null; so below.
+  std::optional<vm::CmEvent> request(const std::string& name, ibv_srq* srq,
+                                     const vm::Deadline& deadline);
   // A connection that is to be made: resolved, with a queue pair.
-  void prepare(const std::string& name, const std::string& address, uint16_t port);
+  void prepare(const std::string& name, const std::string& address, uint16_t port, ibv_srq* srq);
   // Likewise, with the queue pair of a connection that has ended, which goes from RESET to INIT.
   void renew(const std::string& name, const std::string& address, uint16_t port);
   void forget(const std::string& name);
@@ -43,8 +45,14 @@ class Links {
   std::optional<vm::CmEvent> event(const std::string& name, const vm::Deadline& deadline);
   std::optional<vm::AsyncEvent> asyncEvent(const std::string& name, const vm::Deadline& deadline);
 
+  void createSrq(const std::string& name, uint32_t entries);
+  // The device refuses while queue pairs use it.
+  void destroySrq(const std::string& name);
+  ibv_srq* srq(const std::string& name) const;
+  std::optional<vm::AsyncEvent> srqEvent(const std::string& name, const vm::Deadline& deadline);
+
  private:
-  void createQp(Link& link);
+  void createQp(Link& link, ibv_srq* srq);
   void resolve(const std::string& name, const std::string& address, uint16_t port);
   void dropEvents(const rdma_cm_id* id);
   // The next event of a connection has to be this one.
@@ -58,6 +66,8 @@ class Links {
   std::deque<vm::CmEvent> kept_;
   vm::Pd pd_, other_pd_;
   std::unique_ptr<vm::AsyncEvents> async_;
+  // The queue pairs that use them go first.
+  std::map<std::string, vm::Srq> srqs_;
   std::map<std::string, Link> links_;
 };
 

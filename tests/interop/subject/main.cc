@@ -60,6 +60,11 @@ class Subject {
   std::string reset(Command& c);
   std::string qpAccess(Command& c);
   std::string recv(Command& c);
+  std::string createSrq(Command& c);
+  std::string destroySrq(Command& c);
+  std::string srqRecv(Command& c);
+  std::string srqLimit(Command& c);
+  std::string srqAsync(Command& c);
   std::string spoil(Command& c);
   std::string send(Command& c);
   std::string write(Command& c) { return rdma(c, IBV_WR_RDMA_WRITE); }
@@ -74,6 +79,9 @@ class Subject {
   std::string rdma(Command& c, ibv_wr_opcode opcode);
   std::string post(Command& c, ibv_send_wr& wr, const std::string& link);
   Area& area(const std::string& name);
+  ibv_srq* srqOption(Command& c);
+  template <typename Post>
+  std::string postRecv(Command& c, Post post);
   std::vector<ibv_sge> sges(Command& c);
 
   Links links_;
@@ -103,6 +111,11 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"reset", &Subject::reset},
     {"qpaccess", &Subject::qpAccess},
     {"recv", &Subject::recv},
+    {"srq", &Subject::createSrq},
+    {"nosrq", &Subject::destroySrq},
+    {"srqrecv", &Subject::srqRecv},
+    {"srqlimit", &Subject::srqLimit},
+    {"srqasync", &Subject::srqAsync},
     {"spoil", &Subject::spoil},
     {"send", &Subject::send},
     {"write", &Subject::write},
@@ -180,6 +193,10 @@ std::string Subject::touched(Command&) {
   return names;
 }
 
+std::string describeAsync(const std::optional<vm::AsyncEvent>& event) {
+  return event ? std::to_string(event->type) : "none";
+}
+
 std::string describeEvent(const std::optional<vm::CmEvent>& event) {
   if (!event) return "none";
   return strf("%s %d %u %u %s", rdma_event_str(event->type), event->status,
@@ -195,16 +212,24 @@ vm::ConnectParams connectParams(Command& c) {
   return params;
 }
 
-// request LINK MS: waits for a connection request: an event's line, or "none"
-std::string Subject::request(Command& c) {
-  const std::string name = c.word();
-  return describeEvent(links_.request(name, Deadline(milliseconds(c.number()))));
+// [srq=SRQ]: what a queue pair takes its receives from
+ibv_srq* Subject::srqOption(Command& c) {
+  const std::string name = c.option("srq", std::string());
+  return name.empty() ? nullptr : links_.srq(name);
 }
 
-// prepare LINK ADDRESS PORT: resolves, and makes the queue pair
+// request LINK MS [srq=SRQ]: waits for a connection request: an event's line, or "none"
+std::string Subject::request(Command& c) {
+  const std::string name = c.word();
+  ibv_srq* srq = srqOption(c);
+  return describeEvent(links_.request(name, srq, Deadline(milliseconds(c.number()))));
+}
+
+// prepare LINK ADDRESS PORT [srq=SRQ]: resolves, and makes the queue pair
 std::string Subject::prepare(Command& c) {
   const std::string name = c.word(), address = c.word();
-  links_.prepare(name, address, static_cast<uint16_t>(c.number()));
+  ibv_srq* srq = srqOption(c);
+  links_.prepare(name, address, static_cast<uint16_t>(c.number()), srq);
   return "";
 }
 
@@ -255,8 +280,7 @@ std::string Subject::event(Command& c) {
 // async LINK MS: the next asynchronous event of its queue pair, or "none"
 std::string Subject::async(Command& c) {
   const std::string name = c.word();
-  auto event = links_.asyncEvent(name, Deadline(milliseconds(c.number())));
-  return event ? std::to_string(event->type) : "none";
+  return describeAsync(links_.asyncEvent(name, Deadline(milliseconds(c.number()))));
 }
 
 std::string Subject::state(Command& c) {
@@ -290,16 +314,61 @@ std::vector<ibv_sge> Subject::sges(Command& c) {
   return list;
 }
 
-// recv LINK ID [AREA:OFFSET:LENGTH]...
-std::string Subject::recv(Command& c) {
-  Link& link = links_.at(c.word());
+// ID [AREA:OFFSET:LENGTH]...
+template <typename Post>
+std::string Subject::postRecv(Command& c, Post post) {
   ibv_recv_wr wr{};
   wr.wr_id = c.number();
   std::vector<ibv_sge> list = sges(c);
   wr.sg_list = list.data();
   wr.num_sge = static_cast<int>(list.size());
   ibv_recv_wr* bad = nullptr;
-  return vm::errnoName(ibv_post_recv(link.qp(), &wr, &bad));
+  return vm::errnoName(post(&wr, &bad));
+}
+
+// recv LINK ID [AREA:OFFSET:LENGTH]...
+std::string Subject::recv(Command& c) {
+  ibv_qp* qp = links_.at(c.word()).qp();
+  return postRecv(c,
+                  [qp](ibv_recv_wr* wr, ibv_recv_wr** bad) { return ibv_post_recv(qp, wr, bad); });
+}
+
+// srq SRQ ENTRIES: creates a shared receive queue
+std::string Subject::createSrq(Command& c) {
+  const std::string name = c.word();
+  links_.createSrq(name, static_cast<uint32_t>(c.number()));
+  return "";
+}
+
+// nosrq SRQ: destroys it
+std::string Subject::destroySrq(Command& c) {
+  links_.destroySrq(c.word());
+  return "";
+}
+
+// srqrecv SRQ ID [AREA:OFFSET:LENGTH]...
+std::string Subject::srqRecv(Command& c) {
+  ibv_srq* srq = links_.srq(c.word());
+  return postRecv(
+      c, [srq](ibv_recv_wr* wr, ibv_recv_wr** bad) { return ibv_post_srq_recv(srq, wr, bad); });
+}
+
+// srqlimit SRQ [N]: arms the event of the limit with N; the limit as it is
+std::string Subject::srqLimit(Command& c) {
+  ibv_srq* srq = links_.srq(c.word());
+  ibv_srq_attr attr{};
+  if (c.more()) {
+    attr.srq_limit = static_cast<uint32_t>(c.number());
+    checkErrno(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "ibv_modify_srq");
+  }
+  checkErrno(ibv_query_srq(srq, &attr), "ibv_query_srq");
+  return std::to_string(attr.srq_limit);
+}
+
+// srqasync SRQ MS: its next asynchronous event, or "none"
+std::string Subject::srqAsync(Command& c) {
+  const std::string name = c.word();
+  return describeAsync(links_.srqEvent(name, Deadline(milliseconds(c.number()))));
 }
 
 // spoil LINK ID pieces|producer N: what a process can write into its own receive ring, in which ID
