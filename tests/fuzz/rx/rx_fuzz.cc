@@ -196,9 +196,9 @@ void checkSame(const Config& config, Outcome a, Outcome b) {
   if (config.atomics) return;
   KW_CHECK(same("memory", a.memory, b.memory));
   if (responder_waits) return;
-  // An abort or a reset comes while there is more to send. Which of our work requests were done by
-  // then, and how much was sent, depends on those turns; what was received does not.
-  if (turns && (config.end == End::kAbort || config.end == End::kReset)) {
+  // An abort, a reset or a failure comes while there is more to send. Which of our work requests
+  // were done by then, and how much was sent, depends on those turns; what was received does not.
+  if (turns && (a.failed || config.end == End::kAbort || config.end == End::kReset)) {
     for (Outcome* o : {&a, &b}) {
       std::erase_if(o->events, [](const Event& e) { return e.what == What::kDone; });
       o->counters[KW_CNT_TX_FPDUS] = o->counters[KW_CNT_TX_OCTETS] = 0;
