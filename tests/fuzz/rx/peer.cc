@@ -41,6 +41,8 @@ class Peer {
     const u8 what = in.next(), where = in.next(), at = in.next(), size = in.next();
     const u8 place = in.next(), change = in.next();
     const u8 op = what & 0x0f;
+    target_ = (what & 0xe0) == 0xc0 ? static_cast<u8>(kBindable + where % (kStags - kBindable))
+                                    : static_cast<u8>(where % kBindable);
     const bool last = (what & 0x10) == 0;
     u32 len = size < 200 ? size : size < 248 ? (size - 199U) * 50 : (size - 247U) * 8192;
     if (size == 255) len = 0xffff - KW_DDP_UNTAGGED_LEN;
@@ -67,16 +69,16 @@ class Peer {
       const kw_read_req req = {.sink_stag = 77,
                                .size = len,
                                .sink_to = at,
-                               .src_stag = stagOf(where % kRegions),
-                               .src_to = baseOf(where % kRegions) + (where >> 3) * 16U};
+                               .src_stag = stagOf(target_),
+                               .src_to = baseOf(target_) + (where >> 3) * 16U};
       kw_read_req_build(body, &req);
       return;
     }
     if (op == KW_RDMAP_ATOMIC_REQ) {
       const kw_atomic_req req = {.op = static_cast<u8>(where >> 3 & 0x0f),
                                  .req_id = at,
-                                 .stag = stagOf(where % kRegions),
-                                 .to = baseOf(where % kRegions) + at,
+                                 .stag = stagOf(target_),
+                                 .to = baseOf(target_) + at,
                                  .add_swap = len,
                                  .add_swap_mask = u64{len} << 60,
                                  .compare = at,
@@ -113,15 +115,14 @@ class Peer {
         read_done_ = 0;
       }
     } else if (info.tagged) {
-      const u8 region = where % kRegions;
-      const u64 off = (where & 0x80) != 0 ? lengthOf(region) - at : at;
-      kw_ddp_put_tagged(h.data(), last, ctrl, stagOf(region), baseOf(region) + off);
+      const u64 off = (where & 0x80) != 0 ? lengthOf(target_) - at : at;
+      kw_ddp_put_tagged(h.data(), last, ctrl, stagOf(target_), baseOf(target_) + off);
     } else {
       u32& msn = msn_[info.qn];
       u32& mo = mo_[info.qn];
       answered_ = read_;
       if (op == KW_RDMAP_ATOMIC_RESP && last) read_++;
-      kw_ddp_put_untagged(h.data(), last, ctrl, stagOf(where % kRegions), info.qn, msn, mo);
+      kw_ddp_put_untagged(h.data(), last, ctrl, stagOf(target_), info.qn, msn, mo);
       mo += len;
       if (last) {
         msn++;
@@ -174,6 +175,7 @@ class Peer {
 
   const Config& config_;
   Bytes& out_;
+  u8 target_ = 0;  // RegionId
   u8 pattern_ = 0;
   std::array<u32, 4> msn_ = {1, 1, 1, 1};
   std::array<u32, 4> mo_{};

@@ -30,12 +30,50 @@ const std::array<Layout, kRegions> kLayouts = {{
     {kRights, &kPd, ~u64{0} - 255, {255}},
     {IB_ACCESS_LOCAL_WRITE, &kPd, 0x50000, {7, 249, 256}},
     {kRights, &kPd, 0x60000, {1500, 1000}},
+    {IB_ACCESS_LOCAL_WRITE, &kPd, 0x70000, {100, 1, 300, 111}},
 }};
 
+enum class For : u8 { kThisStream, kAnotherStream, kAllStreams };
+
+// A part of kBindable. What a peer may write to through one is no other's; there are bytes between.
+struct Window {
+  u32 access;
+  const void* pd;
+  For streams;
+  u64 shift, len;
+  bool zero_based = false;
+  bool bound = true;
+};
+
+constexpr u32 kRemote = kRights & ~IB_ACCESS_LOCAL_WRITE;
+
+const std::array<Window, kStags - kRegions> kWindows = {{
+    {kRemote, &kPd, For::kThisStream, 10, 200},
+    {IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ, &kPd, For::kThisStream, 250, 130, true},
+    {IB_ACCESS_REMOTE_READ, &kPd, For::kAllStreams, 0, 512},
+    {kRemote, &kPd, For::kAllStreams, 400, 60},
+    {kRemote, &kPd, For::kAnotherStream, 470, 40},
+    {kRemote, &kAnotherPd, For::kAllStreams, 470, 40},
+    {kRemote, &kPd, For::kThisStream, 470, 40, false, false},
+}};
+
+const Window& windowOf(u8 id) { return kWindows[id - kRegions]; }
+
+bool inWindow(const Window& w, u64 off) { return off >= w.shift && off - w.shift < w.len; }
+
+// A byte of kBindable.
+bool bindableWritable(u64 off) {
+  return std::any_of(kWindows.begin(), kWindows.end(), [off](const Window& w) {
+    return (w.access & IB_ACCESS_REMOTE_WRITE) != 0 && w.pd == &kPd && w.bound &&
+           w.streams != For::kAnotherStream && inWindow(w, off);
+  });
+}
+
 // Posted work names two regions; the others need a right of the queue pair, too.
-bool writable(u8 region, u32 qp_access) {
+bool writable(u8 region, u64 off, u32 qp_access) {
   const bool posted = region == kReceive || region == kSink;
   const u32 access = posted ? IB_ACCESS_LOCAL_WRITE : IB_ACCESS_REMOTE_WRITE & qp_access;
+  if (region == kBindable) return access != 0 && bindableWritable(off);
   return (kLayouts[region].access & access) != 0 && kLayouts[region].pd == &kPd;
 }
 
@@ -60,7 +98,7 @@ struct Arena {
   template <typename F>
   void each(F f) {
     for (u8 r = 0; r < kRegions; r++)
-      for (size_t i = 0; i < extents[r].size(); i++) f(r, extents[r][i].va, kLayouts[r].extents[i]);
+      for (size_t i = 0; i < extents[r].size(); i++) f(r, extents[r][i], kLayouts[r].extents[i]);
   }
 };
 
@@ -70,6 +108,18 @@ Arena& arena() {
 }
 
 u8 initial(u8 region) { return static_cast<u8>(0xa0 + region); }
+
+// Of a region or a window.
+shim::Bytes bytesOf(u8 id) {
+  const u8 region = id < kRegions ? id : u8{kBindable};
+  shim::Bytes all;
+  arena().each([&](u8 r, const kw_extent& e, u32 n) {
+    if (r == region) all.insert(all.end(), e.va, e.va + n);
+  });
+  if (id < kRegions) return all;
+  const auto from = all.begin() + static_cast<ptrdiff_t>(windowOf(id).shift);
+  return {from, from + static_cast<ptrdiff_t>(windowOf(id).len)};
+}
 
 QueuePair* current = nullptr;
 
@@ -135,10 +185,16 @@ const kw_stream_ops kOps = {
 
 }  // namespace
 
-u32 stagOf(u8 region) { return (0x1000U + region) << 8 | 0x5a; }
-u64 baseOf(u8 region) { return kLayouts[region].base; }
-u64 lengthOf(u8 region) {
-  const auto& e = kLayouts[region].extents;
+u32 stagOf(u8 id) { return (0x1000U + id) << 8 | 0x5a; }
+
+u64 baseOf(u8 id) {
+  if (id < kRegions) return kLayouts[id].base;
+  return windowOf(id).zero_based ? 0 : kLayouts[kBindable].base + windowOf(id).shift;
+}
+
+u64 lengthOf(u8 id) {
+  if (id >= kRegions) return windowOf(id).len;
+  const auto& e = kLayouts[id].extents;
   return std::accumulate(e.begin(), e.end(), u64{0});
 }
 
@@ -155,7 +211,8 @@ QueuePair& QueuePair::of(kw_stream* s) {
 }
 
 QueuePair::QueuePair(const Config& config, shim::Tcp& tcp) : config_(config) {
-  arena().each([](u8 r, u8* p, u32 n) { std::fill_n(p, n, initial(r)); });
+  static const char another_stream = 0;
+  arena().each([](u8 r, const kw_extent& e, u32 n) { std::fill_n(e.va, n, initial(r)); });
   for (u8 r = 0; r < kRegions; r++) {
     mems_[r] = {.stag = stagOf(r),
                 .access = kLayouts[r].access,
@@ -165,6 +222,23 @@ QueuePair::QueuePair(const Config& config, shim::Tcp& tcp) : config_(config) {
                 .valid = true,
                 .nr_ext = static_cast<u32>(arena().extents[r].size()),
                 .ext = arena().extents[r].data()};
+  }
+  for (u8 id = kRegions; id < kStags; id++) {
+    const Window& w = windowOf(id);
+    mems_[id] = {.stag = stagOf(id),
+                 .access = w.access,
+                 .window_pd = w.pd,
+                 .base = baseOf(id),
+                 .len = w.len,
+                 .valid = w.bound,
+                 .fast = true,
+                 .nr_ext = mems_[kBindable].nr_ext,
+                 .ext = mems_[kBindable].ext,
+                 .shift = w.shift,
+                 .stream = w.streams == For::kThisStream ? &stream
+                           : w.streams == For::kAnotherStream
+                               ? static_cast<const void*>(&another_stream)
+                               : nullptr};
   }
   current = this;
   KW_CHECK(kw_domain_init(&domain_, true) == 0);
@@ -203,20 +277,25 @@ void QueuePair::checkLegal() const {
   KW_CHECK(live || stream.state == KW_STREAM_ERROR || stream.state == KW_STREAM_DEAD);
   KW_CHECK(!stream.rx.recv_open || (recv_taken_ && stream.state != KW_STREAM_ERROR));
   if (live) KW_CHECK(stream.rx.staged < std::max(stream.rx.need, 1U));
+  // Nothing is held for longer than a pass.
+  for (const kw_mem& m : mems_) KW_CHECK(atomic_read(&m.users) == 0);
 }
 
 shim::Bytes QueuePair::memory() {
   shim::Bytes all;
   all.reserve(8192);
-  arena().each([&](u8, const u8* p, u32 n) { all.insert(all.end(), p, p + n); });
+  arena().each([&](u8, const kw_extent& e, u32 n) { all.insert(all.end(), e.va, e.va + n); });
   return all;
 }
 
 void QueuePair::checkUntouched() const {
-  arena().each([this](u8 r, const u8* p, u32 n) {
-    if (!writable(r, config_.access))
-      KW_CHECK(std::all_of(p, p + n, [r](u8 b) { return b == initial(r); }));
+  arena().each([this](u8 r, const kw_extent& e, u32 n) {
+    // Of all others the first byte tells.
+    if (r != kBindable && writable(r, 0, config_.access)) return;
+    for (u32 i = 0; i < n; i++)
+      KW_CHECK(e.va[i] == initial(r) || writable(r, e.off + i, config_.access));
   });
+  for (const auto& [id, bytes] : at_invalidation_) KW_CHECK(bytes == bytesOf(id));
   if (failed) KW_CHECK(at_failure_ == memory());
 }
 
@@ -297,6 +376,22 @@ kw_mem* QueuePair::mem(u32 stag) {
   return it != mems_.end() ? &*it : nullptr;
 }
 
+// Windows of type 2 are for one stream. Of regions, any that the peer may access is taken for a
+// fast registration.
+int QueuePair::invalidateRemotely(kw_mem* m) {
+  if (m == nullptr) return -ENOENT;
+  if (kw_mem_domain(m) != &kPd) return -EACCES;
+  if (m->window_pd != nullptr && m->stream == nullptr) return -EOPNOTSUPP;
+  if (m->window_pd != nullptr && m->stream != &stream) return -EACCES;
+  if ((m->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)) == 0) return -EPERM;
+  // Whoever held it would be waited for, in the context that holds it.
+  KW_CHECK(atomic_read(&m->users) == 0);
+  m->valid = false;
+  const auto id = static_cast<u8>(m - mems_.data());
+  at_invalidation_[id] = bytesOf(id);
+  return 0;
+}
+
 int QueuePair::invalidate(u32 stag, bool remote) {
   kw_mem* m = mem(stag);
   if (!remote) {
@@ -304,16 +399,7 @@ int QueuePair::invalidate(u32 stag, bool remote) {
     if (m != nullptr) m->valid = false;
     return 0;
   }
-  int rv = 0;
-  if (m == nullptr) {
-    rv = -ENOENT;
-  } else if (m->pd != &kPd) {
-    rv = -EACCES;
-  } else if ((m->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)) == 0) {
-    rv = -EPERM;
-  } else {
-    m->valid = false;
-  }
+  const int rv = invalidateRemotely(m);
   events.push_back({What::kInvalidated, stag, rv == 0});
   return rv;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <compare>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -27,12 +28,22 @@ enum RegionId : u8 {
   kTop,        // ends at the last of all addresses
   kSink,       // of Reads: local write only, scattered
   kLarge,
+  kBindable,  // local write only, scattered: what the windows are parts of
   kRegions,
+  kWindow = kRegions,  // type 2, of this stream, all rights
+  kWindowZeroBased,    // type 2, of this stream, its addresses from 0
+  kWindowReadOnly,     // type 1: of all streams; the whole region
+  kWindowShared,       // type 1, all rights
+  kWindowElsewhere,    // type 2, all rights, of another stream
+  kWindowOtherPd,      // all rights, but of another protection domain
+  kWindowUnbound,
+  kStags,
 };
 
-u32 stagOf(u8 region);
-u64 baseOf(u8 region);
-u64 lengthOf(u8 region);
+// Of a region or a window.
+u32 stagOf(u8 id);
+u64 baseOf(u8 id);
+u64 lengthOf(u8 id);
 
 // The Read that is posted as number i.
 kiwarp_sge readSink(unsigned i);
@@ -91,9 +102,12 @@ class QueuePair {
   static QueuePair& of(kw_stream* s);
 
  private:
+  int invalidateRemotely(kw_mem* m);
+
   const Config& config_;
   kw_domain domain_{};
-  std::array<kw_mem, kRegions> mems_{};
+  std::array<kw_mem, kStags> mems_{};
+  std::map<u8, shim::Bytes> at_invalidation_;  // by RegionId
   unsigned next_wqe_ = 0;
   unsigned next_recv_ = 0;
   bool recv_taken_ = false;
