@@ -3,7 +3,8 @@
 #
 # The port mapper, and the kernel's other RDMA consumers: SRP and SMB Direct, with the commands of
 # Documentation/consumers.md, and RDS, which wants none of an iWARP device. SMB_KO names the
-# folder where scripts/smbdirect has built cifs and ksmbd.
+# folder where scripts/smbdirect has built cifs and ksmbd, SRPT_KO that where scripts/srpt has built
+# ib_srpt with patches/linux/0014.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/storage.sh
@@ -70,6 +71,11 @@ srp() {
 	modprobe brd rd_nr=1 rd_size=131072
 	INITIATOR=$(tr -d : </sys/class/infiniband/kw_vb/ports/1/gids/0 | cut -c17-)
 	NETDEV=va check "an SRP target" howto consumers srp-target
+	srp_session
+	[ -z "${SRPT_KO:-}" ] || srp_shared
+}
+
+srp_session() {
 	check "it listens" wait_listen - $PORT
 	NETDEV=vb check "an initiator logs in" howto consumers srp-login
 	check "the disk appears" until_true 60 scsi_disk
@@ -80,6 +86,27 @@ srp() {
 	check "the target goes" howto consumers srp-target-down
 	check "SRP's modules are unloaded" srp_gone
 	check "nothing is left of SRP" until_true 20 nothing_left
+}
+
+# A target whose connections share receives: Linux 6.12's own warns when one of them ends.
+srp_shared() {
+	check "ib_srpt with a patch is loaded" load_srpt
+	NETDEV=va check "an SRP target with a patch" howto consumers srp-target
+	check "its connections are to share receives" share_receives
+	check_says "it has a shared receive queue" ib_srpt rdma resource show srq
+	srp_session
+}
+
+load_srpt() {
+	local depends
+	IFS=, read -ra depends < <(modinfo -F depends "$SRPT_KO/ib_srpt.ko")
+	modprobe -a "${depends[@]}" && insmod "$SRPT_KO/ib_srpt.ko" srpt_service_guid="$SERVICE"
+}
+
+share_receives() {
+	local port
+	port=0x$(tr -d : </sys/class/infiniband/kw_va/ports/1/gids/0)
+	bash -c "echo 1 >/sys/kernel/config/target/srpt/$port/$port/attrib/use_srq"
 }
 
 srp_gone() { modprobe -r ib_srp && modprobe -r ib_srpt && target_gone; }
