@@ -3,7 +3,7 @@
 #
 # iSCSI over RDMA with the commands of Documentation/iser.md: the kernel's target and tgtd, the
 # kernel's initiator, TCP and RDMA at one portal by the port map; data intact, over bad wires and
-# broken connections, too. siw at either end where SIW_KO names its build.
+# broken connections, too. libiscsi as the initiator. siw at either end where SIW_KO names its build.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/iser.sh
@@ -43,6 +43,32 @@ login_logout() {
 		fio_scsi again --rw=randwrite --bs=16k --size=1m --iodepth=4
 	local rv=$?
 	"$@" --logout && return "$rv"
+}
+
+# libiscsi PROGRAM ARG... URL: of libiscsi's programs, as the initiator that tgtd lets in.
+libiscsi() { timeout -k 5 "$TIME_LIMIT" "$1" -i "$INITIATOR" "${@:2}"; }
+
+# Its own test, which is to be done, and all of it.
+libiscsi_test() { # NAME URL
+	libiscsi iscsi-test-cu -f -d -t "SCSI.$1" "$2" >"$LOGS/libiscsi" 2>&1
+	cat "$LOGS/libiscsi"
+	grep -q '^ *tests *1 *1 *1 *0 ' "$LOGS/libiscsi" && ! grep -q SKIPPED "$LOGS/libiscsi"
+}
+
+# An initiator in user space, with a connection for each command of these. VERIFY compares what was
+# read with the disk, at the target, to which the bytes are written for that.
+libiscsi_initiator() { # URL
+	local test before
+	before=$(counter kw_vb conn_established)
+	dd if=/dev/urandom of="$DISK" bs=64k count=8 status=none
+	check_says "libiscsi: how large the disk is" 'Total size:134217728' libiscsi iscsi-readcapacity16 "$1"
+	for test in Read10.Simple Verify10.Simple Verify16.Mismatch Write10.Simple Write16.Simple \
+		WriteVerify10.Simple; do
+		check "libiscsi: its test $test" libiscsi_test "$test" "$1"
+	done
+	check_says "libiscsi: reads of 128 KiB, 32 at a time" '^finished' \
+		libiscsi iscsi-perf -r -b 256 -m 32 -t 4 "$1"
+	check "libiscsi's connections were Kiwarp's" is_more $((before + 7)) counter kw_vb conn_established
 }
 
 # The initiator's device is siw's, which knows no port map: it names the wire's port.
@@ -129,6 +155,7 @@ check "tgtd's disk appears" until_true 60 scsi_disk
 check "all sizes by tgtd, verified" fio_scsi tgt --rw=randwrite --bsrange=512-512k \
 	--blockalign=512 --size=4m --iodepth=16
 check "log out of tgtd" howto iser logout
+libiscsi_initiator "iser://$TARGET:3260/$IQN/1"
 check "take tgtd away" howto iser tgt-down
 check "nothing is left of tgtd" until_true 60 nothing_left
 
