@@ -4,18 +4,18 @@
  * runs of bytes.
  */
 #include <linux/cache.h>
-#include <linux/processor.h>
 
 #include "stream/vec.h"
 #include "wire/fold.h"
-#ifdef CONFIG_X86_64
-#include "wire/cpu.h"
-#endif
 
 #if defined(CONFIG_X86_64) && !defined(CONFIG_UML)
+#include <asm/cpufeature.h>
+#include <asm/processor.h>
+
 /* A hypervisor may offer AVX, but not let the kernel save its registers. */
 #define kw_vec_saved() \
 	cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL)
+
 /*
  * Likewise. Intel's CPUs before Sapphire Rapids, the first with FP16, run
  * slower for a while when registers of 64 bytes have been used.
