@@ -4,7 +4,7 @@
 #
 # perftest over rdma_cm: write, read, send and atomic operations, bandwidth and latency, polling and sleeping on
 # events, sizes from 2 bytes to 8 MiB, both directions, 1 and 16 queue pairs. PATCHED_PERFTEST names
-# the folder where scripts/perftest has built it with patches/perftest. PARTS: some of the parts.
+# the folder where scripts/perftest has built it with its patches. PARTS: some of the parts.
 # shellcheck source=../lib/lib.sh disable=SC2046
 . "$(dirname "$0")/../lib/lib.sh"
 
