@@ -93,6 +93,18 @@ auto& likely(Array& array, Rng& rng) {
   return *found;
 }
 
+// Keeps a new file in the place of an old one, under threads that use that: few are kept.
+template <unsigned kSize>
+void replaceFd(Numbers<kSize>* files, int fd, Rng& rng) {
+  const auto old = static_cast<int>(files->any(rng));
+  if (old > 0) {
+    dup2(fd, old);
+    close(fd);
+  } else {
+    files->put(rng, static_cast<uint32_t>(fd));
+  }
+}
+
 // Forgets what has gone, mostly.
 template <typename Object>
 void forget(Object* object, uint32_t handle, int error, Rng& rng) {
@@ -110,13 +122,17 @@ void fillRecvs(File* file, uint8_t* ring, uint32_t entries, uint32_t stride, Rng
 // Tells everybody of memory that peers may use.
 void expose(Process* process, uint64_t address, uint32_t length, uint32_t rkey, Rng& rng);
 
-// Each makes one call, of memory.cc and srq.cc.
+// Each makes one call, of memory.cc, dmabuf.cc and srq.cc.
 void regMr(Process* process, File* file, Rng& rng);
 void deregMr(Process* process, File* file, Rng& rng);
 void reregMr(Process* process, File* file, Rng& rng);
 void allocMw(Process* process, File* file, Rng& rng);
 void deallocMw(Process* process, File* file, Rng& rng);
 void remap(Process* process, File* file, Rng& rng);
+void exportBuffer(Process* process, File* file, Rng& rng);
+void regDmabufMr(Process* process, File* file, Rng& rng);
+void importMr(Process* process, File* file, Rng& rng);
+void importDevice(Process* process, File* file, Rng& rng);
 void createSrq(Process* process, File* file, Rng& rng);
 void destroySrq(Process* process, File* file, Rng& rng);
 void modifySrq(Process* process, File* file, Rng& rng);

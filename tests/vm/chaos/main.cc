@@ -4,6 +4,7 @@
 // and without a library's care, and are killed at random.
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,15 +30,16 @@ using namespace kiwarp::vm;
 
 const char kUsage[] =
     "kiwarp-chaos --addr OWN --peer OTHER [--device NAME] [--seed N] [--seconds N]\n"
-    "             [--processes N] [--threads N] [--port N] [--shared FILE]\n"
+    "             [--processes N] [--threads N] [--port N] [--shared FILE] [--exporter FILE]\n"
     "  --addr       own address; --peer: the other namespace's\n"
     "  --device     the device that most files are opened of [da]\n"
     "  --seed       of it each thread's sequence of calls follows [1]\n"
     "  --seconds    how long at most [60]; SIGTERM ends it earlier\n"
-    "  --shared     a file in which all runs tell each other of their memory\n";
+    "  --shared     a file in which all runs tell each other of their memory\n"
+    "  --exporter   kiwarp_ktest's, from which they get dma-bufs\n";
 
 struct Settings {
-  std::string own, peer, device = "da", shared = "/dev/shm/kiwarp-chaos";
+  std::string own, peer, device = "da", shared = "/dev/shm/kiwarp-chaos", exporter;
   uint64_t seed = 1, seconds = 60, processes = 3, threads = 4, port = 20000;
 };
 
@@ -141,6 +143,9 @@ void limitTo(__rlimit_resource_t resource, rlim_t most) {
     // With no device there's nothing to do until the next life.
     if (memory == MAP_FAILED || process->devices.empty()) _exit(0);
     process->memory = static_cast<uint8_t*>(memory);
+    if (!settings.exporter.empty()) {
+      process->exporter = open(settings.exporter.c_str(), O_RDWR | O_CLOEXEC);
+    }
     Rng rng(seedOf(settings, number, life, ~0u));
     for (File& file : process->files) {
       if (!openFile(process.get(), &file, rng, kOpen)) _exit(0);
@@ -235,6 +240,7 @@ int main(int argc, char** argv) {
   options.text("--peer", &settings.peer);
   options.text("--device", &settings.device);
   options.text("--shared", &settings.shared);
+  options.text("--exporter", &settings.exporter);
   options.number("--seed", &settings.seed);
   options.number("--seconds", &settings.seconds);
   options.number("--processes", &settings.processes);

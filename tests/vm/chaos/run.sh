@@ -20,7 +20,7 @@ chaos=$TOP/build/host/tests/vm/kiwarp-chaos
 # at most.
 kinds=(open alloc_pd reg_mr create_cq create_qp post_send post_recv create_id listen resolve_addr
 	connect accept established completion kill rereg_mr alloc_mw create_cq_ex resize_cq modify_cq
-	create_srq modify_srq post_srq)
+	create_srq modify_srq post_srq reg_dmabuf_mr import_mr import_device import_pd)
 longest=6
 groups=/sys/fs/cgroup
 debugfs=/sys/kernel/debug
@@ -40,6 +40,58 @@ member() {
 	exec nice -n 10 ip netns exec "$ns" setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
 }
 
+# The exporter of dma-bufs is for users.
+exporter_begin() {
+	load_exporter
+	mount -o remount,mode=755 "$OUT/debugfs" || die "debugfs is not for users"
+	chmod 755 "$OUT" "$OUT/debugfs" "${EXPORTER%/*}"
+	chmod 666 "$EXPORTER" || die "the exporter is not for users"
+}
+
+# Queue pairs are bound to counters, whoever they belong to, and devices count those of each process.
+counters() {
+	local qpns all cntn qpn
+	case $((RANDOM % 8)) in
+	0) rdma statistic qp set link "$dev/1" auto pid on ;;
+	1 | 2) rdma statistic qp set link "$dev/1" auto off ;;
+	3 | 4)
+		all=$(rdma statistic qp show link "$dev/1") || return
+		read -r cntn qpn < <(sed -nE 's/.*cntn ([0-9]+) .*LQPN[^0-9]*([0-9]+).*/\1 \2/p' <<<"${all//$'\n'/ }")
+		[ -n "${qpn:-}" ] && rdma statistic qp unbind link "$dev/1" cntn "$cntn" lqpn "$qpn"
+		;;
+	*)
+		mapfile -t qpns < <(rdma resource show qp link "$dev/1" | sed -n 's/.* lqpn \([0-9]*\) .*/\1/p')
+		[ ${#qpns[@]} -gt 0 ] &&
+			rdma statistic qp bind link "$dev/1" lqpn "${qpns[RANDOM % ${#qpns[@]}]}" && echo "one bound"
+		;;
+	esac
+}
+
+# Somebody who looks at all objects and counters, all the time.
+look() {
+	local object
+	while :; do
+		for object in pd cq qp cm_id mr ctx srq; do rdma -dd resource show $object; done
+		rdma statistic qp show
+		rdma statistic show
+		echo "all objects were shown" >&2
+		sleep 0.5
+	done >/dev/null
+}
+
+look_begin() {
+	look 2>"$LOGS/look" &
+	looker=$!
+}
+
+look_end() {
+	kill $looker
+	wait $looker 2>/dev/null
+	check "objects were shown meanwhile" grep -q 'all objects were shown' "$LOGS/look"
+	for dev in da db; do rdma statistic qp set link $dev/1 auto off; done >/dev/null 2>&1
+	check "a queue pair was bound to a counter" was_bound
+}
+
 users() {
 	local group
 	grouped=''
@@ -57,10 +109,10 @@ users() {
 	: >/dev/shm/kiwarp-chaos
 	chmod 666 /dev/shm/kiwarp-chaos
 	(member one a 1000 "$chaos" --addr 10.1.0.1 --peer 10.1.0.2 --device da --seed "$SEED" \
-		--seconds $((MINUTES * 60 * longest)) >"$LOGS/one" 2>&1) &
+		--exporter "$EXPORTER" --seconds $((MINUTES * 60 * longest)) >"$LOGS/one" 2>&1) &
 	one=$!
 	(member two b 2000 "$chaos" --addr 10.1.0.2 --peer 10.1.0.1 --device db --seed $((SEED + 1)) \
-		--seconds $((MINUTES * 60 * longest)) >"$LOGS/two" 2>&1) &
+		--exporter "$EXPORTER" --seconds $((MINUTES * 60 * longest)) >"$LOGS/two" 2>&1) &
 	two=$!
 }
 
@@ -179,7 +231,7 @@ fail_none() {
 # Each of them may meet what another has just made impossible.
 event() {
 	local all=(netem netem netem flap flap readdress setting setting setting relink squeeze
-		honest honest fail_some fail_some nvme_event nvme_event nvme_event) what
+		counters counters counters honest honest fail_some fail_some nvme_event nvme_event nvme_event) what
 	side
 	what=${all[RANDOM % ${#all[@]}]}
 	[ $((RANDOM % 40)) != 0 ] || what=reload
@@ -200,8 +252,11 @@ progress() {
 
 over() { # SECONDS
 	[ "$1" -ge $((MINUTES * 60)) ] || return
-	[ "$1" -ge $((MINUTES * 60 * longest)) ] || did "${kinds[@]}" >/dev/null
+	[ "$1" -ge $((MINUTES * 60 * longest)) ] || { did "${kinds[@]}" && was_bound; } >/dev/null
 }
+
+# Some queue pair has been bound to a counter.
+was_bound() { grep -q 'one bound' "$LOGS/events"; }
 
 run_events() {
 	local begin=$SECONDS minute=0 next=$((SECONDS + 60))
@@ -259,7 +314,9 @@ setup_pair
 set_extensions da
 set_extensions db
 nvme_begin
+exporter_begin
 users
+look_begin
 honest
 check "no report in $MINUTES minutes of seed $SEED" run_events
 # After a report, nothing can be said of what is left.
@@ -268,6 +325,8 @@ end_all
 check "all processes end" until_true 60 all_dead
 check "both users' programs came to their end" came_to_end
 check "each kind of call was made" did "${kinds[@]}"
+look_end
+check "no dma-buf is left" until_true 20 unload_exporter
 nvme_end
 check "nothing is held" until_true 30 nothing_held
 for ns in a b; do check "no sockets in namespace $ns" sockets_gone $ns; done

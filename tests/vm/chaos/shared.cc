@@ -14,16 +14,19 @@ namespace kiwarp::vm {
 namespace {
 
 const char* const kNames[kNrKinds] = {
-    "open",          "reopen",      "alloc_pd",     "dealloc_pd", "reg_mr",       "dereg_mr",
-    "channel",       "create_cq",   "destroy_cq",   "notify_cq",  "event",        "create_qp",
-    "destroy_qp",    "modify_qp",   "query_qp",     "post_send",  "post_recv",    "completion",
-    "remap",         "garbage",     "create_id",    "destroy_id", "bind",         "resolve_addr",
-    "resolve_route", "listen",      "connect",      "accept",     "reject",       "disconnect",
-    "migrate",       "query_route", "init_qp_attr", "cm_event",   "established",  "fork",
-    "kill",          "rereg_mr",    "alloc_mw",     "dealloc_mw", "create_cq_ex", "resize_cq",
-    "modify_cq",     "create_srq",  "destroy_srq",  "modify_srq", "query_srq",    "post_srq",
-    "sent",          "written",     "read",         "received",   "bound",        "immediate",
-    "atomic",        "other"};
+    "open",         "reopen",        "alloc_pd",     "dealloc_pd",   "reg_mr",
+    "dereg_mr",     "channel",       "create_cq",    "destroy_cq",   "notify_cq",
+    "event",        "create_qp",     "destroy_qp",   "modify_qp",    "query_qp",
+    "post_send",    "post_recv",     "completion",   "remap",        "garbage",
+    "create_id",    "destroy_id",    "bind",         "resolve_addr", "resolve_route",
+    "listen",       "connect",       "accept",       "reject",       "disconnect",
+    "migrate",      "query_route",   "init_qp_attr", "cm_event",     "established",
+    "fork",         "kill",          "rereg_mr",     "alloc_mw",     "dealloc_mw",
+    "create_cq_ex", "resize_cq",     "modify_cq",    "create_srq",   "destroy_srq",
+    "modify_srq",   "query_srq",     "post_srq",     "dmabuf",       "reg_dmabuf_mr",
+    "import_mr",    "import_device", "import_pd",    "sent",         "written",
+    "read",         "received",      "bound",        "immediate",    "atomic",
+    "other"};
 
 void* mapped(size_t length, int flags, int fd) {
   void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, fd, 0);

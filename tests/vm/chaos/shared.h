@@ -85,6 +85,11 @@ enum Kind : unsigned {
   kModifySrq,
   kQuerySrq,
   kPostSrq,
+  kDmabuf,
+  kRegDmabuf,
+  kImportMr,
+  kImportDevice,
+  kImportPd,
   // Completions, by operation.
   kSent,
   kWritten,

@@ -75,6 +75,8 @@ struct Process {
   std::vector<std::string> devices;  // the likely one first
   uint8_t* memory = nullptr;         // that is registered
   size_t memory_size = 0;
+  int exporter = -1;   // of dma-bufs: kiwarp_ktest's
+  Numbers<4> buffers;  // their files
   Shared* shared = nullptr;
   Counts* counts = nullptr;
 

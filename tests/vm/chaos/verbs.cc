@@ -34,13 +34,7 @@ void createChannel(Process* process, File* file, Rng& rng) {
   }
   const int fd = static_cast<int>(answer.core().fd);
   fcntl(fd, F_SETFL, O_NONBLOCK);
-  const auto old = static_cast<int>(file->channels.any(rng));
-  if (old > 0) {
-    dup2(fd, old);
-    close(fd);
-  } else {
-    file->channels.put(rng, static_cast<uint32_t>(fd));
-  }
+  replaceFd(&file->channels, fd, rng);
 }
 
 void readEvent(Process* process, File* file, Rng& rng) {
@@ -389,12 +383,13 @@ struct Weighted {
   Call call;
 };
 constexpr Weighted kCalls[] = {
-    {6, allocPd},    {1, deallocPd},  {8, regMr},         {4, deregMr},   {2, reregMr},
-    {3, allocMw},    {1, deallocMw},  {3, createChannel}, {8, readEvent}, {4, createCq},
-    {2, createCqEx}, {2, destroyCq},  {2, resizeCq},      {2, modifyCq},  {14, useCq},
-    {3, createSrq},  {1, destroySrq}, {2, modifySrq},     {1, querySrq},  {8, postSrq},
-    {8, createQp},   {3, destroyQp},  {1, modifyQp},      {3, queryQp},   {30, postSend},
-    {25, postRecv},  {3, remap},      {3, garbage},
+    {6, allocPd},    {1, deallocPd},    {8, regMr},         {4, deregMr},      {2, reregMr},
+    {3, allocMw},    {1, deallocMw},    {3, createChannel}, {8, readEvent},    {4, createCq},
+    {2, createCqEx}, {2, destroyCq},    {2, resizeCq},      {2, modifyCq},     {14, useCq},
+    {3, createSrq},  {1, destroySrq},   {2, modifySrq},     {1, querySrq},     {8, postSrq},
+    {8, createQp},   {3, destroyQp},    {1, modifyQp},      {3, queryQp},      {30, postSend},
+    {25, postRecv},  {3, remap},        {3, garbage},       {1, exportBuffer}, {4, regDmabufMr},
+    {2, importMr},   {2, importDevice},
 };
 
 }  // namespace
