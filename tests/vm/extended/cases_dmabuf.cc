@@ -23,6 +23,7 @@ namespace kiwarp::vm {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr size_t kBufferPages = KT_EXPORT_PAGES;
 constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr int kReadable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
@@ -261,7 +262,7 @@ size_t lockedNow(Env& env, const MemlockLimit& limit, int fd) {
     limit.set(pages * kPage);
     (regDmabuf(env, fd, kPage, kWritable) ? enough : too_few) = pages;
   }
-  return enough - KT_EXPORT_PAGES;
+  return enough - kBufferPages;
 }
 
 // The whole buffer counts, however little of it is registered, and for as long as it is.
@@ -272,10 +273,10 @@ void memlock(Env& env, const Exporter& exporter) {
     limit.set(0);
     expectReg(env, "nothing may be locked", ENOMEM, first.get(), kPage, kWritable);
     const size_t locked = lockedNow(env, limit, first.get());
-    limit.set((locked + KT_EXPORT_PAGES - 1) * kPage);
+    limit.set((locked + kBufferPages - 1) * kPage);
     expectReg(env, "a page less than the buffer", ENOMEM, first.get(), kPage, kWritable);
     expectReg(env, "without write access", ENOMEM, first.get(), kPage, 0);
-    limit.set((locked + 2 * KT_EXPORT_PAGES - 1) * kPage);
+    limit.set((locked + 2 * kBufferPages - 1) * kPage);
     {
       const Mr mr = regDmabuf(env, first.get(), kPage, kWritable);
       expectErrno("one of two", 0, mr ? 0 : errno);
@@ -287,7 +288,7 @@ void memlock(Env& env, const Exporter& exporter) {
     expectReg(env, "when that has gone", 0, second.get(), kPage, kWritable);
     expectReg(env, "what the exporter cannot map", EOPNOTSUPP,
               exporter.make(KT_EXPORT_NO_VMAP).get(), kPage, kWritable);
-    limit.set((locked + KT_EXPORT_PAGES) * kPage);
+    limit.set((locked + kBufferPages) * kPage);
     expectReg(env, "just as much as the buffer", 0, second.get(), kPage, kWritable);
   });
 }
