@@ -133,8 +133,8 @@ int create(QueuePair* qp, ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 // Returns 0 or a positive errno.
 int refusal(const ibv_qp_init_attr_ex& attr) {
-  // The kernel refuses other types, too. But these lack a domain or a queue that the rest have, for
-  // which libibverbs and this function would say that an attribute is wrong.
+  // The kernel refuses other types, too. But these may lack a domain or a queue that the rest have,
+  // for which it would be EINVAL.
   if (attr.qp_type == IBV_QPT_XRC_SEND || attr.qp_type == IBV_QPT_XRC_RECV) return EOPNOTSUPP;
   constexpr uint32_t kKnown =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;

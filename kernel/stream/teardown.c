@@ -146,6 +146,7 @@ static bool kw_end_is_drained(struct kw_stream *s)
 		if (s->p.rtr_await)
 			return false;
 	}
+	/* A request that is not answered is something to send, too. */
 	if (kw_end_tx_more(s))
 		return false;
 	return s->state == KW_STREAM_ERROR ||

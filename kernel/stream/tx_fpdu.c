@@ -23,7 +23,7 @@ enum kw_fpdu_how {
 	KW_FPDU_COPY,		/* copied; there is no CRC */
 	KW_FPDU_COPY_CRC,	/* the CRC is computed with the copy */
 	KW_FPDU_VEC,		/* copied by vector registers, the CRC last */
-	KW_FPDU_VEC_CRC,	/* the same, the CRC is computed with the copy */
+	KW_FPDU_VEC_CRC,	/* copied by vector registers, the CRC with the copy */
 	KW_FPDU_MARKED,		/* copied, markers inserted, the CRC last */
 	KW_FPDU_REF,		/* by reference: see zcopy.c */
 };

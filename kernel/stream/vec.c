@@ -9,21 +9,29 @@
 #include "wire/fold.h"
 
 #if defined(CONFIG_X86_64) && !defined(CONFIG_UML)
-#include <asm/cpufeature.h>
 #include <asm/processor.h>
+
+#include "wire/cpu.h"
 
 /* A hypervisor may offer AVX, but not let the kernel save its registers. */
 #define kw_vec_saved() \
 	cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL)
 
 /*
- * Likewise. Intel's CPUs before Sapphire Rapids, the first with FP16, run
- * slower for a while when registers of 64 bytes have been used.
+ * Some of Intel's CPUs run slower for a while when registers of 64 bytes have
+ * been used. Newer kernels say which. Here they are those without FP16, which
+ * came with Sapphire Rapids.
  */
+#ifdef X86_FEATURE_PREFER_YMM
+#define kw_fold_slows()	kw_cpu_has(X86_FEATURE_PREFER_YMM)
+#else
+#define kw_fold_slows() \
+	(boot_cpu_data.x86_vendor == X86_VENDOR_INTEL && \
+	 !kw_cpu_has(X86_FEATURE_AVX512_FP16))
+#endif
+
 #define kw_fold_pays() \
-	(cpu_has_xfeatures(XFEATURE_MASK_AVX512, NULL) && \
-	 (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL || \
-	  boot_cpu_has(X86_FEATURE_AVX512_FP16)))
+	(cpu_has_xfeatures(XFEATURE_MASK_AVX512, NULL) && !kw_fold_slows())
 #else
 #define kw_vec_saved()	true
 #define kw_fold_pays()	true

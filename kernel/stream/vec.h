@@ -23,9 +23,9 @@
 #define KW_VEC_MIN	2560
 
 /*
- * Bytes after which a section ends, some three microseconds: processes on this
- * CPU wait for its end. Ending one and beginning the next costs less than one
- * in fifty of them.
+ * Bytes after which a section ends, at most some three microseconds: processes
+ * on this CPU wait for its end. Ending one and beginning the next costs little
+ * beside them.
  */
 #define KW_VEC_MAX	16384
 

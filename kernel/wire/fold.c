@@ -3,10 +3,10 @@
  * CRC32C by folding. A CRC is the remainder of a polynomial, and stays the same
  * if 128 bits of it are replaced by what they leave n bytes further on: by
  * their product with x^(8 * n) modulo CRC32C's polynomial. Each half is
- * multiplied by itself, and both products are added to the 128 bits there. Four
- * registers of four times 128 bits each go through the bytes side by side, and
- * are then folded into one, that one into 128 bits. crc32 has the remainder of
- * these, and adds what is left of the bytes.
+ * multiplied by a factor of its own, and both products are added to the 128
+ * bits there. Four registers of four times 128 bits each go through the bytes
+ * side by side, and are then folded into one, that one into 128 bits. crc32 has
+ * the remainder of these, and adds what is left of the bytes.
  */
 #include "wire/crc.h"
 #include "wire/fold.h"
@@ -21,7 +21,9 @@
 #elif defined(__x86_64__)
 #define KW_FOLD_X86
 #define KW_FOLD_CLOBBERS	"memory", "xmm0", "xmm1", "xmm2", "xmm3",	\
-				"xmm4", "xmm5", "xmm6", "xmm7"
+				"xmm4", "xmm5", "xmm6", "xmm7",		\
+				"xmm8", "xmm9", "xmm10", "xmm11",	\
+				"xmm12", "xmm13", "xmm14", "xmm15"
 #endif
 
 #ifdef KW_FOLD_X86
@@ -45,7 +47,7 @@ static const u64 kw_fold_by[6][2] = {
 /*
  * For the assembler. Registers 0 to 3 fold, 4 has the factors of a row, 5 and 6
  * have products, 7 has bytes. Each byte is read once, and then written if it is
- * copied. Pointers move on without a change of the flags.
+ * copied.
  */
 #define KW_FOLD_MACROS							\
 	".macro kw_fold_load move at reg\n\t"				\
@@ -155,13 +157,13 @@ static __always_inline u32 kw_fold(u32 crc, u8 **dst, const u8 **src, size_t *n,
 		"vpextrq $1, %%xmm3, %[hi]\n\t"
 		"vzeroupper\n\t"
 		KW_FOLD_PURGE
-		: [src] "+r" (*src), [dst] "+r" (*dst), [n] "+r" (*n),
+		: [src] "+&r" (*src), [dst] "+&r" (*dst), [n] "+&r" (*n),
 		  [lo] "=r" (lo), [hi] "=r" (hi)
 		: [crc] "r" (crc), [by] "r" (kw_fold_by), [copy] "i" (copy)
 		: KW_FOLD_CLOBBERS);
 	__asm__("crc32q %[lo], %[sum]\n\t"
 		"crc32q %[hi], %[sum]"
-		: [sum] "+r" (sum) : [lo] "r" (lo), [hi] "r" (hi));
+		: [sum] "+&r" (sum) : [lo] "r" (lo), [hi] "r" (hi));
 	return (u32)sum;
 }
 

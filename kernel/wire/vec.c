@@ -172,7 +172,10 @@ static __always_inline void kw_vec_copy_x86(u8 *dst, const u8 *src, size_t n)
 			: KW_VEC_CLOBBERS("xmm0"));
 	/* Code without AVX that runs next would wait for the upper halves. */
 	__asm__ __volatile__("vzeroupper"
-		: : : KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3"));
+		: : : KW_VEC_CLOBBERS("xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+				      "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+				      "xmm10", "xmm11", "xmm12", "xmm13",
+				      "xmm14", "xmm15"));
 	if (n >= 16) {
 		__asm__ __volatile__("vmovdqu (%[src]), %%xmm0\n\t"
 			"vmovdqu %%xmm0, (%[dst])"

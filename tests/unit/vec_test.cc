@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "bytes.h"
 #include "wire/crc.h"
@@ -72,6 +74,23 @@ TEST_P(Vec, CopiesAndSumsAllLengths) {
         << length << " bytes";
     ASSERT_EQ(copied, copyOf(from, to, length)) << length << " bytes";
   }
+}
+
+// Memory that a consumer writes to meanwhile is read once: the sum is that of what was copied.
+TEST_P(Vec, SumsWhatItHasCopied) {
+  std::atomic<bool> over = false;
+  std::thread writer([&] {
+    volatile u8* at = data_.data();
+    for (size_t n = 0; !over; n++) at[n % 2048] = static_cast<u8>(n >> 3);
+  });
+  Bytes copied(2048);
+  for (int i = 0; i < 20000; i++) {
+    const size_t length = 256 + static_cast<size_t>(i) % 1792;
+    const u32 sum = kw_memcpy_crc32c_vec(KW_CRC_SEED, copied.data(), data_.data(), length);
+    EXPECT_EQ(sum, kw_crc32c(KW_CRC_SEED, copied.data(), length)) << length << " bytes";
+  }
+  over = true;
+  writer.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Registers, Vec, testing::Bool(),
