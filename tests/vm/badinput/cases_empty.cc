@@ -3,18 +3,8 @@
 // Queues without entries: a queue pair that only receives, or only sends. Nothing can be posted to
 // them, not even by a process that writes into their rings.
 
-#include <rdma/ib_user_verbs.h>
-#include <rdma/kiwarp-abi.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cinttypes>
-#include <cstdio>
-#include <fstream>
-#include <set>
-#include <utility>
-
 #include "badinput/harness.h"
+#include "badinput/rings.h"
 
 namespace kiwarp::vm {
 namespace {
@@ -87,78 +77,6 @@ void neither(Env& env) {
   expectErrno("ERR to RESET", 0, ibv_modify_qp(link->client.qp(), &attr, IBV_QP_STATE));
 }
 
-using Maps = std::set<std::pair<uintptr_t, uintptr_t>>;
-
-Maps mapped() {
-  Maps maps;
-  std::ifstream file("/proc/self/maps");
-  for (std::string line; std::getline(file, line);) {
-    uintptr_t start = 0, end = 0;
-    if (line.find("/dev/infiniband/uverbs") != std::string::npos &&
-        std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &start, &end) == 2) {
-      maps.emplace(start, end);
-    }
-  }
-  return maps;
-}
-
-// Both rings of a queue pair that was created since maps were read: the send ring is at the start
-// of their mapping, the receive ring at the first place where one may be that shows the same state.
-struct Rings {
-  explicit Rings(const Maps& before) {
-    for (const auto& [start, end] : mapped()) {
-      if (before.contains({start, end})) continue;
-      if (send) fail("more than one mapping is new");
-      send = reinterpret_cast<kiwarp_ring_ctrl*>(start);
-      size = end - start;
-    }
-    if (!send) fail("no mapping is new");
-  }
-
-  kiwarp_ring_ctrl* receive() const {
-    if (send->state == KIWARP_QPS_RESET) fail("a ring cannot be told by this state");
-    auto* base = reinterpret_cast<uint8_t*>(send);
-    for (size_t at = KIWARP_RING_ENTRIES_OFF; at + KIWARP_RING_ENTRIES_OFF <= size;
-         at += KIWARP_RING_ALIGN) {
-      auto* ring = reinterpret_cast<kiwarp_ring_ctrl*>(base + at);
-      if (ring->state == send->state) return ring;
-    }
-    fail("no receive ring");
-  }
-
-  kiwarp_ring_ctrl* send = nullptr;
-  size_t size = 0;
-};
-
-void lie(kiwarp_ring_ctrl* ring, uint32_t count) { std::atomic_ref(ring->producer) += count; }
-
-template <typename Body, typename Answer>
-void doorbell(const ibv_qp* qp, uint32_t command, uint32_t wqe_size) {
-  struct {
-    ib_uverbs_cmd_hdr head;
-    Body body;
-  } request{};
-  Answer answer{};
-  request.head.command = command;
-  request.head.in_words = sizeof(request) / 4;
-  request.head.out_words = sizeof(answer) / 4;
-  request.body.response = reinterpret_cast<uintptr_t>(&answer);
-  request.body.qp_handle = qp->handle;
-  request.body.wqe_size = wqe_size;
-  const ssize_t n = write(qp->context->cmd_fd, &request, sizeof(request));
-  if (n != static_cast<ssize_t>(sizeof(request))) fail("doorbell: %s", errnoName(errno).c_str());
-}
-
-void sendDoorbell(const ibv_qp* qp) {
-  doorbell<ib_uverbs_post_send, ib_uverbs_post_send_resp>(qp, IB_USER_VERBS_CMD_POST_SEND,
-                                                          sizeof(ib_uverbs_send_wr));
-}
-
-void receiveDoorbell(const ibv_qp* qp) {
-  doorbell<ib_uverbs_post_recv, ib_uverbs_post_recv_resp>(qp, IB_USER_VERBS_CMD_POST_RECV,
-                                                          sizeof(ib_uverbs_recv_wr));
-}
-
 void expectNothing(ibv_cq* cq, const char* what) {
   ibv_wc wc{};
   const int n = ibv_poll_cq(cq, 1, &wc);
@@ -172,7 +90,7 @@ void inventedInError(Env& env) {
   config.send_cq = config.recv_cq = cq.get();
   config.send_wr = config.recv_wr = 0;
   ibv_qp_init_attr init = toInitAttr(config);
-  const Maps before = mapped();
+  const Rings::Maps before = Rings::mapped();
   RawQp qp(ibv_create_qp(env.pd(), &init));
   if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
   const Rings rings(before);
@@ -188,57 +106,25 @@ void inventedInError(Env& env) {
   }
 }
 
-// A connection whose client's queues have no entries.
-struct Empty {
-  explicit Empty(Env& env) {
-    const Deadline limit = env.deadline();
-    link.client.id = env.clientCm().createId();
-    resolve(env.clientCm(), link.client.id, Address(env.address(), env.port()), limit);
-    prepare(env, &link.client, 0);
-    checkErrno(startConnect(link.client.id.get(), {}), "rdma_connect");
-    link.server.id = CmId(env.serverCm().expect(RDMA_CM_EVENT_CONNECT_REQUEST, limit).id);
-    prepare(env, &link.server, 16);
-    checkErrno(startAccept(link.server.id.get(), {}), "rdma_accept");
-    env.serverCm().expect(RDMA_CM_EVENT_ESTABLISHED, limit);
-    env.clientCm().expect(RDMA_CM_EVENT_ESTABLISHED, limit);
-  }
-
-  void prepare(Env& env, End* end, uint32_t depth) {
-    end->send_cq = createCq(env.context(), 64);
-    end->recv_cq = createCq(env.context(), 64);
-    QpConfig config;
-    config.pd = env.pd();
-    config.send_cq = end->send_cq.get();
-    config.recv_cq = end->recv_cq.get();
-    config.send_wr = config.recv_wr = depth;
-    const Maps before = mapped();
-    end->cap = createQp(end->id, config);
-    if (depth == 0) rings.emplace(before);
-  }
-
-  // The connection has ended, and no queue of the client's had anything to complete.
-  void expectFailed(Env& env) const {
-    env.expectEnded(link);
-    expectNothing(link.client.send_cq.get(), "the send queue");
-    expectNothing(link.client.recv_cq.get(), "the receive queue");
-  }
-
-  Link link;
-  std::optional<Rings> rings;
-};
+// The connection has ended, and no queue of the client's had anything to complete.
+void expectFailed(Env& env, const Link& link) {
+  env.expectEnded(link);
+  expectNothing(link.client.send_cq.get(), "the send queue");
+  expectNothing(link.client.recv_cq.get(), "the receive queue");
+}
 
 void inventedSend(Env& env) {
-  Empty empty(env);
+  RingLink empty(env, 0);
   lie(empty.rings->send, 1);
   sendDoorbell(empty.link.client.qp());
-  empty.expectFailed(env);
+  expectFailed(env, empty.link);
 }
 
 void inventedReceive(Env& env) {
-  Empty empty(env);
+  RingLink empty(env, 0);
   lie(empty.rings->receive(), 1);
   expectErrno("peer's post", 0, postSend(empty.link.server.qp(), {Work::send(1, {})}).error);
-  empty.expectFailed(env);
+  expectFailed(env, empty.link);
 }
 
 }  // namespace

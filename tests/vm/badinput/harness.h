@@ -168,6 +168,7 @@ void addLocalCases(std::vector<Case>* cases);
 void addQueueCases(std::vector<Case>* cases);
 void addCreateCases(std::vector<Case>* cases);
 void addEmptyCases(std::vector<Case>* cases);
+void addRingCases(std::vector<Case>* cases);
 void addSrqCases(std::vector<Case>* cases);
 void addWindowCases(std::vector<Case>* cases);
 // Another process's part in one of them.

@@ -43,6 +43,7 @@ std::vector<Case> allCases() {
   kiwarp::vm::addCreateCases(&cases);
   kiwarp::vm::addQueueCases(&cases);
   kiwarp::vm::addEmptyCases(&cases);
+  kiwarp::vm::addRingCases(&cases);
   kiwarp::vm::addSrqCases(&cases);
   kiwarp::vm::addLocalCases(&cases);
   kiwarp::vm::addRemoteCases(&cases);

@@ -3,6 +3,7 @@
 #
 # Everything wrong that a process or a peer can do through verbs and rdma_cm: the exact errno,
 # completion, event and state each time, and other connections undisturbed.
+# ONLY=NAME runs the case with this name, over IPv4.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 
@@ -22,9 +23,9 @@ undisturbed() {
 
 setup_pair
 bystander || die "no bystander"
-absorb "IPv4" ip netns exec a "$badinput" --addr 10.1.0.1
+absorb "IPv4" ip netns exec a "$badinput" --addr 10.1.0.1 ${ONLY:+--case "$ONLY"}
 check "the bystander has not noticed" undisturbed
-absorb "IPv6" ip netns exec b "$badinput" --addr fd01::2
+[ -n "${ONLY:-}" ] || absorb "IPv6" ip netns exec b "$badinput" --addr fd01::2
 check "the bystander has not noticed" undisturbed
 stop bystander-client
 stop bystander-server
