@@ -388,6 +388,22 @@ def _(env, link):
     env.subject.erase("source")
 
 
+@everywhere("Kiwarp's Sends of one byte more than an FPDU holds", cuts=("whole",))
+def _(env, link):
+    peer, buf = link.peer, pattern(AREA)
+    env.subject.fill("source", 0, buf)
+    open_gate(link)
+    env.subject.must("send", link.name, 1, f"source:0:{AREA}")
+    first = seg = peer.recv()
+    while not seg.last:
+        seg = peer.recv()
+    size = len(first.payload) + 1
+    env.subject.must("send", link.name, 2, f"source:0:{size}")
+    expect_send(peer, buf[:size], wire.SEND, 2)
+    completed(env, link, "send", (1, WC_SEND), (2, WC_SEND))
+    env.subject.erase("source")
+
+
 @everywhere("Kiwarp's Writes", cuts=("whole",))
 def _(env, link):
     peer, buf = link.peer, pattern(AREA)

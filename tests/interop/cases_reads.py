@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 """Kiwarp reads, and the peer's Read Responses are wrong."""
 import wire
-from cases_errors import O_OPCODE, T_BOUNDS, T_STAG, T_VERSION, T_WRAP
+from cases_errors import CATASTROPHE, O_OPCODE, T_BOUNDS, T_STAG, T_VERSION, T_WRAP
 from cases_good import completed, expect_request, open_gate, pattern, respond
 from harness import case, event_for, same
-from subject import BAD_RESP_ERR, LOC_PROT_ERR, TERM_SENT, WC_READ, WR_FLUSH_ERR
+from subject import BAD_RESP_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, TERM_SENT, WC_READ, WR_FLUSH_ERR
 
 SIZE = 48
 CUTS = ("whole", "random", "bytes")
@@ -143,3 +143,15 @@ def _(env):
     done = env.subject.completions(link.name, "send", 1)
     same("Read", [(1, LOC_PROT_ERR)], [(w.wr_id, w.status) for w in done])
     env.ended(link, event_for(T_STAG), reason=TERM_SENT | T_STAG.packed())
+
+
+@case("a Read where ORD is 0 completes in error, also one of nothing")
+def _(env):
+    for size in (0, SIZE):
+        link = env.open_initiator(ord=0)
+        env.subject.must("read", link.name, 1, 7, 100, f"local:64:{size}")
+        env.told_why(link, CATASTROPHE)
+        link.peer.close()
+        done = env.subject.completions(link.name, "send", 1)
+        same("Read", [(1, LOC_QP_OP_ERR)], [(w.wr_id, w.status) for w in done])
+        env.ended(link, reason=TERM_SENT | CATASTROPHE.packed())
