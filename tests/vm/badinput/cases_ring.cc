@@ -12,24 +12,25 @@ namespace {
 constexpr uint32_t kDepth = 16;
 constexpr uint64_t kId = 7;
 
-// One entry of the process's own making.
-void forged(Env& env, const kiwarp_sqe& entry, ibv_wc_status status) {
+// The first entry, of the process's own making, and as many as it says there are. The peer has
+// a receive, which nothing comes for.
+void forged(Env& env, const kiwarp_sqe& entry, uint32_t count, ibv_wc_status status) {
   RingLink ring(env, kDepth);
+  mustRecv(ring.link.server.qp(), 1, {});
   *ring.rings->firstSend() = entry;
-  lie(ring.rings->send, 1);
+  lie(ring.rings->send, count);
   sendDoorbell(ring.link.client.qp());
   env.expectWc(ring.link.client.send_cq.get(), kId, {status}, "the entry");
+  env.expectWc(ring.link.server.recv_cq.get(), 1, {IBV_WC_WR_FLUSH_ERR}, "the peer's receive");
   env.expectEnded(ring.link);
 }
 
-// More than any ring has. What the ring holds is a Send of no bytes, time and again.
+// More than any ring has: the first would be a Send of no bytes.
 void inventedEntries(Env& env) {
-  RingLink ring(env, kDepth);
-  ring.rings->firstSend()->wr_id = kId;
-  lie(ring.rings->send, 0x10000);
-  sendDoorbell(ring.link.client.qp());
-  env.expectWc(ring.link.client.send_cq.get(), kId, {IBV_WC_LOC_QP_OP_ERR}, "the first entry");
-  env.expectEnded(ring.link);
+  kiwarp_sqe entry{};
+  entry.wr_id = kId;
+  entry.opcode = KIWARP_OP_SEND;
+  forged(env, entry, 0x10000, IBV_WC_LOC_QP_OP_ERR);
 }
 
 // As much as an entry can have at most, in a ring whose entries have no room for it.
@@ -39,7 +40,7 @@ void longInline(Env& env) {
   entry.opcode = KIWARP_OP_SEND;
   entry.flags = KIWARP_SQE_INLINE | KIWARP_SQE_SIGNALED;
   entry.inline_len = 256;
-  forged(env, entry, IBV_WC_LOC_LEN_ERR);
+  forged(env, entry, 1, IBV_WC_LOC_LEN_ERR);
 }
 
 // They name memory of the kernel's.
@@ -49,7 +50,7 @@ void kernelOperations(Env& env) {
     entry.wr_id = kId;
     entry.opcode = opcode;
     entry.remote_addr = 0x1000;
-    forged(env, entry, IBV_WC_LOC_QP_OP_ERR);
+    forged(env, entry, 1, IBV_WC_LOC_QP_OP_ERR);
   }
 }
 
