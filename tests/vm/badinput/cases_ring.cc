@@ -43,6 +43,15 @@ void longInline(Env& env) {
   forged(env, entry, 1, IBV_WC_LOC_LEN_ERR);
 }
 
+// A Read has one sink on the wire; the queue pair's entries have room for two.
+void readSinks(Env& env) {
+  kiwarp_sqe entry{};
+  entry.wr_id = kId;
+  entry.opcode = KIWARP_OP_READ;
+  entry.num_sge = 2;
+  forged(env, entry, 1, IBV_WC_LOC_QP_OP_ERR);
+}
+
 // They name memory of the kernel's.
 void kernelOperations(Env& env) {
   for (const uint8_t opcode : {KIWARP_OP_REG_MR, KIWARP_OP_READ_INV}) {
@@ -59,6 +68,7 @@ void kernelOperations(Env& env) {
 void addRingCases(std::vector<Case>* cases) {
   cases->push_back({"send-ring-index", inventedEntries});
   cases->push_back({"send-ring-inline", longInline});
+  cases->push_back({"send-ring-read-sinks", readSinks});
   cases->push_back({"send-ring-kernel-operations", kernelOperations});
 }
 

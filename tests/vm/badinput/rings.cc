@@ -103,6 +103,7 @@ void RingLink::prepare(Env& env, End* end, uint32_t depth) {
   config.send_cq = end->send_cq.get();
   config.recv_cq = end->recv_cq.get();
   config.send_wr = config.recv_wr = depth;
+  config.send_sge = 2;
   const Rings::Maps before = Rings::mapped();
   end->cap = createQp(end->id, config);
   if (end == &link.client) rings.emplace(before);
