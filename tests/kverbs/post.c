@@ -288,27 +288,6 @@ static void kt_early(void)
 	kt_close(l);
 }
 
-/* What is posted in ERR is flushed, though the connection may not have ended. */
-static void kt_in_error(void)
-{
-	struct kt_link *l = kt_open(&kt_usual);
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-	struct kt_op *o, *r;
-	struct ib_rdma_wr wr;
-
-	if (!l)
-		return;
-	o = kt_op(l);
-	r = kt_op(l);
-	wr = kt_wr(IB_WR_SEND, o, NULL, 0);
-	kt_equal(kt_recv(&l->b, r, NULL, 0), 0, "the peer's receive");
-	kt_equal(ib_modify_qp(l->a.qp, &attr, IB_QP_STATE), 0, "RTS to ERR");
-	kt_equal(kt_post(&l->a, &wr), 0, "Send in ERR");
-	kt_completes(&l->a, o, IB_WC_WR_FLUSH_ERR, "that Send");
-	kt_completes(&l->b, r, IB_WC_WR_FLUSH_ERR, "the peer's receive");
-	kt_close(l);
-}
-
 /* Queues without entries: a receive is refused in INIT, a Send in ERR. */
 static void kt_empty_facts(struct kt_link *l, struct ib_qp *qp)
 {
@@ -473,7 +452,6 @@ static void kt_bad_lkey(void)
 const struct kt_case kt_post_cases[] = {
 	{ "post.list", kt_list },
 	{ "post.recv_list", kt_recv_list },
-	{ "post.in_error", kt_in_error },
 	{ "post.opcodes", kt_opcodes },
 	{ "post.signalled", kt_signals },
 	{ "post.full", kt_full },
