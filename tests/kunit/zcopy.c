@@ -109,6 +109,45 @@ static void kt_test_abort(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
 }
 
+/* A reference to the oldest message that TCP sends from, as a card's. */
+static struct ubuf_info *kt_hold_message(struct kt_link *l)
+{
+	struct sock *sk = l->s.sock->sk;
+	struct ubuf_info *ubuf;
+	struct sk_buff *skb;
+
+	lock_sock(sk);
+	skb = tcp_rtx_queue_head(sk);
+	ubuf = skb ? skb_zcopy(skb) : NULL;
+	if (ubuf)
+		net_zcopy_get(ubuf);
+	release_sock(sk);
+	return ubuf;
+}
+
+/*
+ * A card still sends from a buffer when the socket is gone. The stream ends
+ * when it is done, and not when the time for that is over.
+ */
+static void kt_test_abort_is_heard(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct ubuf_info *ubuf;
+
+	kt_post_send(l, 0, KT_LONG);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	ubuf = kt_hold_message(l);
+	KUNIT_ASSERT_NOT_NULL(test, ubuf);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(!READ_ONCE(l->s.sock) &&
+					 timer_pending(&l->s.end_work.timer)));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	net_zcopy_put(ubuf);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&l->s.end_work.timer));
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
 /*
  * A graceful end with an abort right behind it, as kernel consumers do: nothing
  * that was posted is lost, and the stream ends after TCP has released buffers.
@@ -181,6 +220,7 @@ static struct kunit_case kt_zcopy_cases[] = {
 	KUNIT_CASE(kt_test_done_when_acked),
 	KUNIT_CASE(kt_test_threshold),
 	KUNIT_CASE(kt_test_abort),
+	KUNIT_CASE(kt_test_abort_is_heard),
 	KUNIT_CASE(kt_test_close_and_abort),
 	KUNIT_CASE(kt_test_error),
 	KUNIT_CASE(kt_test_withdrawn),
