@@ -5,7 +5,7 @@ import time
 import wire
 from cases_good import completed, expect_request, expect_response, expect_send, expect_write
 from cases_good import inbox, open_gate, pattern, respond
-from harness import CheckFailed, case, same
+from harness import BIG_AREA, CheckFailed, case, same
 from peer import TCP_CLOSE_WAIT, Closed, Reset
 from subject import QP_ACCESS_ERR, QP_FATAL, QP_REQ_ERR, SUCCESS, TERM_SENT
 from subject import WC_READ, WC_RECV, WC_SEND, WC_WRITE, WR_FLUSH_ERR
@@ -456,6 +456,24 @@ def _(env):
     link.peer.close()
 
 
+@case("the consumer destroys its queue pair: a Terminate for which TCP has no room yet goes out")
+def _(env):
+    env.big_area()
+    blocked = env.device.counter("tx_blocked")
+    link = env.open_responder(window=2048)
+    open_gate(link)
+    for n in range(1, 33):
+        env.subject.must("write", link.name, n, 0x1234, 0x5678, f"big:0:{BIG_AREA}")
+    env.until("wait for room", lambda: env.device.counter("tx_blocked") > blocked)
+    fault = wire.tagged(wire.WRITE, 0, 0, b"x")
+    link.peer.send(fault)
+    same("asynchronous event", QP_ACCESS_ERR, env.subject.async_event(link.name))
+    env.subject.do("forget", link.name)
+    # Before it comes what was framed.
+    env.terminated(link, wire.Error(wire.DDP, 1, 0), fault, behind=wire.WRITE)
+    link.peer.close()
+
+
 # As kernel consumers do, which drain and destroy right after.
 @both("the consumer disconnects and destroys its queue pair at once: the end stays graceful")
 def _(env, kiwarp):
@@ -483,3 +501,28 @@ def _(env, kiwarp):
     expect_send(link.peer, bytes([0xB6]) * 24000, wire.SEND, 1)
     both_close(env, link)
     forgotten()
+
+
+@both("an error with buffers that TCP still holds: the Send completes when the peer has acknowledged it")
+def _(env, kiwarp):
+    env.big_area()
+    with env.setting("zcopy_min", 4096):
+        link = env.open(kiwarp, window=8192)
+    open_gate(link)
+    before = env.device.counter("tx_zcopy_octets")
+    env.subject.must("send", link.name, 1, "big:0:24000")
+    env.until("a message without a copy", lambda: env.device.counter("tx_zcopy_octets") > before)
+    fault = wire.tagged(wire.WRITE, 0, 0, b"x")
+    error = wire.Error(wire.DDP, 1, 0)
+    reason = TERM_SENT | error.packed()
+    link.peer.send(fault)
+    # Sends are flushed before receives: this one would have been, too.
+    done = env.subject.completions(link.name, "recv", len(link.receives))
+    same("receives", [(i, WR_FLUSH_ERR, reason) for i in link.receives], [(w.wr_id, w.status, w.reason) for w in done])
+    same("sends", [], env.subject.completions(link.name, "send", 1, 0))
+    expect_send(link.peer, bytes([0xB6]) * 24000, wire.SEND, 1)
+    env.terminated(link, error, fault)
+    done = env.subject.completions(link.name, "send", 1)
+    same("Send", [(1, WR_FLUSH_ERR)], [(w.wr_id, w.status) for w in done])
+    link.peer.close()
+    env.ended(link, QP_ACCESS_ERR, flushed=[], reason=reason)

@@ -322,9 +322,14 @@ class Env:
         ports = link.peer.sock.getpeername()[1], link.peer.sock.getsockname()[1]
         self.terminates.append((*ports, error.layer, error.etype, error.code))
 
-    def terminated(self, link, error, ulpdu):
-        """The Terminate comes with everything in it, then FIN, and nothing else."""
+    def terminated(self, link, error, ulpdu, behind=None):
+        """The Terminate comes with everything in it, then FIN, and nothing else.
+
+        behind: an opcode of FPDUs that may come before it.
+        """
         got = link.peer.recv()
+        while got.opcode == behind:
+            got = link.peer.recv()
         same(
             "Terminate's segment",
             (wire.TERMINATE, False, True, wire.QN_TERMINATE, 1, 0, 0),

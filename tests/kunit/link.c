@@ -246,6 +246,7 @@ static void kt_op_failed(struct kw_stream *s, enum kw_fail why)
 static int kt_op_linger(struct kw_stream *s, struct socket *sock,
 			unsigned long limit)
 {
+	kt_of(s)->linger = limit;
 	return -ENODEV;
 }
 

@@ -86,6 +86,7 @@ struct kt_wqe_done {
  * @lookups: of regions, that will find them; unlimited at first
  * @nr_zc_started: entries in flight by zero copy, or completed
  * @nr_zc_done: of which TCP has released the buffers
+ * @linger: time that the socket was to have at the end, in jiffies
  */
 struct kt_link {
 	struct kunit *test;
@@ -121,6 +122,7 @@ struct kt_link {
 	struct socket *early;
 	u32 lookups;
 	u32 nr_zc_started, nr_zc_done;
+	unsigned long linger;
 };
 
 struct kt_link *kt_link_new(struct kunit *test,
@@ -208,5 +210,6 @@ extern struct kunit_suite kt_ext_suite;
 extern struct kunit_suite kt_close_suite;
 extern struct kunit_suite kt_linger_suite;
 extern struct kunit_suite kt_predict_suite;
+extern struct kunit_suite kt_teardown_suite;
 
 #endif /* KT_LINK_H */

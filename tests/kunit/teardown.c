@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * How long a peer has at the end: in a graceful end as long as it takes bytes,
+ * after an abort as long as the setting says, after an error less.
+ */
+#include <net/tcp.h>
+
+#include "link.h"
+#include "stream/priv.h"
+
+static const struct kw_stream_params kt_params = {
+	.crc = true,
+	.initiator = true,
+	.ird = 4,
+	.ord = 4,
+	.set.linger_timeout_ms = 100 * MSEC_PER_SEC,
+};
+
+/* More than the far end's buffers hold while a test does not read. */
+static void kt_close_behind_sends(struct kt_link *l)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), KT_REGION_LEN,
+			    KT_STAG(KT_LOCAL) },
+	};
+	int i;
+
+	for (i = 0; i < 3; i++)
+		kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	kw_stream_close(&l->s);
+	KUNIT_EXPECT_EQ(l->test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+}
+
+/* The time is over: what comes of it? */
+static void kt_deadline(struct kt_link *l)
+{
+	lock_sock(l->s.sock->sk);
+	l->s.deadline = jiffies;
+	kw_stream_queue(&l->s, &l->s.end_work, 0);
+	release_sock(l->s.sock->sk);
+	flush_delayed_work(&l->s.end_work);
+}
+
+static bool kt_acknowledged_more(struct kt_link *l)
+{
+	return READ_ONCE(tcp_sk(l->s.sock->sk)->snd_una) != l->s.una;
+}
+
+static void kt_test_takes_bytes(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_close_behind_sends(l);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
+	kt_deadline(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	KUNIT_EXPECT_TRUE(test, time_after(READ_ONCE(l->s.deadline), jiffies));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+}
+
+static void kt_test_takes_nothing(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_close_behind_sends(l);
+	lock_sock(l->s.sock->sk);
+	l->s.una = tcp_sk(l->s.sock->sk)->snd_una;
+	l->s.deadline = jiffies;
+	kw_stream_queue(&l->s, &l->s.end_work, 0);
+	release_sock(l->s.sock->sk);
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
+static void kt_abort(struct kt_link *l)
+{
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_NE(l->test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
+static void kt_test_linger(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_abort(l);
+	KUNIT_EXPECT_EQ(test, l->linger, 100UL * HZ);
+}
+
+static void kt_test_linger_in_error(struct kunit *test)
+{
+	static const u8 nonsense[64] = { 0, 56 };
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_peer_write(l, nonsense, sizeof(nonsense));
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
+	kt_abort(l);
+	KUNIT_EXPECT_EQ(test, l->linger, (unsigned long)KW_ERROR_TIMEOUT);
+}
+
+static struct kunit_case kt_teardown_cases[] = {
+	KUNIT_CASE(kt_test_takes_bytes),
+	KUNIT_CASE(kt_test_takes_nothing),
+	KUNIT_CASE(kt_test_linger),
+	KUNIT_CASE(kt_test_linger_in_error),
+	{}
+};
+
+struct kunit_suite kt_teardown_suite = {
+	.name = "kiwarp_teardown",
+	.init = kt_link_init,
+	.exit = kt_link_exit,
+	.test_cases = kt_teardown_cases,
+};
