@@ -460,11 +460,13 @@ def _(env):
 def _(env):
     env.big_area()
     blocked = env.device.counter("tx_blocked")
-    link = env.open_responder(window=2048)
-    open_gate(link)
-    for n in range(1, 33):
-        env.subject.must("write", link.name, n, 0x1234, 0x5678, f"big:0:{BIG_AREA}")
-    env.until("wait for room", lambda: env.device.counter("tx_blocked") > blocked)
+    # TCP would find more when it is acknowledged something.
+    with env.sysctls(tcp_wmem="4096 16384 16384"):
+        link = env.open_responder(window=2048)
+        open_gate(link)
+        for n in range(1, 33):
+            env.subject.must("write", link.name, n, 0x1234, 0x5678, f"big:0:{BIG_AREA}")
+        env.until("wait for room", lambda: env.device.counter("tx_blocked") > blocked)
     fault = wire.tagged(wire.WRITE, 0, 0, b"x")
     link.peer.send(fault)
     same("asynchronous event", QP_ACCESS_ERR, env.subject.async_event(link.name))
