@@ -151,15 +151,13 @@ static void kt_test_no_fin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
 }
 
-/* The peer does not read: what TCP holds goes nowhere, and the time ends it. */
-static void kt_test_limit(struct kunit *test)
+/* The peer does not read: what TCP holds goes nowhere. */
+static void kt_fill(struct kt_link *l)
 {
-	struct kt_link *l = kt_link_connect(test, 0, 0);
-	struct kw_lingers *of = kt_lingers(test, l);
+	struct kunit *test = l->test;
 	const size_t size = 1 << 20;
 	u8 *bytes = kunit_kzalloc(test, size, GFP_KERNEL);
 	struct msghdr msg = { .msg_flags = MSG_DONTWAIT };
-	unsigned long start = jiffies;
 	struct kvec kv = { bytes, size };
 
 	KUNIT_ASSERT_NOT_NULL(test, bytes);
@@ -167,6 +165,15 @@ static void kt_test_limit(struct kunit *test)
 	l->early->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
 	while (kernel_sendmsg(l->early, &msg, &kv, 1, size) > 0)
 		;
+}
+
+static void kt_test_limit(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 0, 0);
+	struct kw_lingers *of = kt_lingers(test, l);
+	unsigned long start = jiffies;
+
+	kt_fill(l);
 	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, HZ / 2));
 	KUNIT_EXPECT_TRUE(test, kt_ends(of));
 	KUNIT_EXPECT_TRUE(test, time_after_eq(jiffies, start + HZ / 2));
@@ -245,13 +252,17 @@ static void kt_test_device(struct kunit *test)
 {
 	struct kt_link *l = kt_link_connect(test, 0, 0);
 	struct kw_lingers *of = kt_lingers(test, l);
+	unsigned long start = jiffies;
 
+	kt_fill(l);
 	kw_lingers_close(of);
-	KUNIT_ASSERT_EQ(test, -ENODEV, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, -ENODEV, kt_start(of, l, KT_WAIT));
 	kw_lingers_open(of);
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_WAIT));
 	kw_lingers_close(of);
 	KUNIT_EXPECT_EQ(test, 0, of->nr);
+	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
+	KUNIT_EXPECT_TRUE(test, time_before(jiffies, start + KT_WAIT));
 }
 
 static struct kunit_case kt_linger_cases[] = {
