@@ -15,6 +15,10 @@ export LD_LIBRARY_PATH=$FABTESTS/lib PATH=$FABTESTS/bin:$PATH
 # touches a megabyte for each connection instead of sixteen, and shorter messages take the ways of
 # the long ones: several buffers, then an RDMA Read.
 export FI_OFI_RXM_BUFFER_SIZE=1024 FI_OFI_RXM_SAR_LIMIT=8192
+# ofi_rxm closes a connection when it is told that the peer went, and what it has not polled by then
+# is gone. It looks for that after a poll that found nothing, each 10 ms, which are over whenever
+# another process ran between the two: so it looks each second.
+export FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000000
 # Without -S the benchmarks take half a gigabyte for their longest message.
 sizes=(-I 5 -S "l:1,64,4096,65536")
 port=21000
