@@ -224,12 +224,12 @@ static __always_inline u32 kw_predict_one(struct kw_stream *s, const u8 *p,
 		return 0;
 	ulpdu_len = get_unaligned_be16(p);
 	span = kw_fpdu_len(ulpdu_len);
-	len = ulpdu_len - next->hdr_len;
-	if (avail < span || !kw_predict_is(next, p, *placed) ||
-	    !READ_ONCE(next->it->mem->valid))
+	/* One without payload, or shorter than its header, goes to its handler. */
+	if (avail < span || ulpdu_len <= next->hdr_len ||
+	    !kw_predict_is(next, p, *placed) || !READ_ONCE(next->it->mem->valid))
 		return 0;
-	/* For one that is shorter than its header len is negative. */
-	if (len - 1 >= next->room - *placed)
+	len = ulpdu_len - next->hdr_len;
+	if (len > next->room - *placed)
 		return 0;
 	if (s->p.crc && !kw_predict_crc_ok(next, p, p + span - KW_MPA_CRC_LEN))
 		return 0;
