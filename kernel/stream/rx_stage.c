@@ -8,6 +8,7 @@
 #include <net/tcp.h>
 
 #include "stream/charge.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
 
 #define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN)
@@ -47,8 +48,8 @@ bool kw_stage_needed(const struct kw_stream *s)
  * @want: bytes that the stage still wants
  *
  * Context: socket lock held.
- * Return: bytes moved; fewer than @want without memory: the next arrival tries
- * again.
+ * Return: bytes moved; fewer than @want without memory: rx_work tries again.
+ * A peer that has sent all, or whose window is closed, brings no other arrival.
  */
 u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 {
@@ -57,6 +58,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 	u32 n = min(avail, want), moved = 0;
 	gfp_t gfp = KW_STAGE_GFP;
 	struct kw_cursor c;
+	bool nomem;
 
 	/* Without one this would be charged to the current task. */
 	if (memcg)
@@ -65,7 +67,8 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 	if (!s->rx.stage)
 		s->rx.stage = kcalloc(KW_STAGE_PAGES, sizeof(*s->rx.stage),
 				      gfp);
-	if (!s->rx.stage || !kw_cursor_at_socket(&c, sk))
+	nomem = !s->rx.stage;
+	if (nomem || !kw_cursor_at_socket(&c, sk))
 		n = 0;
 
 	while (moved < n) {
@@ -75,7 +78,8 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 
 		if (!s->rx.stage[idx])
 			s->rx.stage[idx] = alloc_page(gfp);
-		if (!s->rx.stage[idx] ||
+		nomem = !s->rx.stage[idx];
+		if (nomem ||
 		    !kw_cursor_copy(&c, page_address(s->rx.stage[idx]) + off,
 				    len))
 			break;
@@ -85,6 +89,8 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 	set_active_memcg(before);
 	if (moved)
 		tcp_read_done(sk, moved);
+	if (nomem)
+		kw_stream_queue(s, &s->rx_work, 1);
 	return moved;
 }
 

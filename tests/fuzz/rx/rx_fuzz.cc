@@ -54,8 +54,11 @@ class Cutter {
 
 // TCP closes its window when the receive buffer is full. A stream that leaves so much in the
 // socket waits for bytes that cannot come.
-void checkWindow(const Config& config, shim::Tcp& tcp, const QueuePair& qp) {
-  if (qp.ended || config.fail != 0) return;
+void checkWindow(const Config& config, shim::Tcp& tcp, QueuePair& qp) {
+  if (qp.ended) return;
+  // What there was no memory for is tried again, though nothing arrives.
+  if (config.fail != 0 && qp.stream.rx_work.pending) shim::runOne(&qp.stream.rx_work);
+  if (qp.ended) return;
   KW_CHECK(tcp_inq(tcp.sk()) <= config.rcvbuf / 2);
 }
 
