@@ -218,6 +218,8 @@ static bool kw_tx_loop(struct kw_stream *s)
 		if (res == KW_TX_NOMEM) {
 			kw_stream_count(s, KW_CNT_TX_NO_MEMORY);
 			kw_stream_queue(s, &tx->work, 1);
+			/* What has completed may be what frees memory. */
+			s->ops->notify(s);
 			return true;
 		}
 		if (res == KW_TX_BLOCKED)
