@@ -314,6 +314,19 @@ static void kw_end_wait(struct kw_stream *s)
 		kw_stream_queue(s, &s->end_work, kw_zc_busy(s) ? HZ / 50 : 0);
 }
 
+/*
+ * The work request that was the next to be sent may have failed the stream: see
+ * kw_end_tx_more(). Nothing else transmits the Terminate.
+ */
+static void kw_end_kick(struct kw_stream *s)
+{
+	if (!s->rx.kick)
+		return;
+	s->rx.kick = false;
+	kw_stream_kick(s, KW_KICK_LOCKED);
+	s->ops->notify(s);
+}
+
 /**
  * kw_end_work() - take teardown one step further
  * @work: kw_stream.end_work
@@ -347,10 +360,12 @@ void kw_end_work(struct work_struct *work)
 		s->linger = kw_end_linger_limit(s);
 		kw_tx_flush(s);
 	}
-	if (step == KW_END_WAIT)
+	if (step == KW_END_WAIT) {
 		kw_end_wait(s);
-	else if (step != KW_END_FIN)
+		kw_end_kick(s);
+	} else if (step != KW_END_FIN) {
 		kw_end_detach(s);
+	}
 	release_sock(sk);
 
 	if (step == KW_END_FIN) {

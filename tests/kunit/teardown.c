@@ -101,11 +101,34 @@ static void kt_test_linger_in_error(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->linger, (unsigned long)KW_ERROR_TIMEOUT);
 }
 
+/*
+ * Whether there is something to send is looked at in a graceful end, too. What
+ * cannot be sent, as here a Read with an ORD of 0, ends it with a Terminate.
+ */
+static void kt_test_fails_at_the_end(struct kunit *test)
+{
+	static const struct kw_stream_params params = {
+		.crc = true,
+		.set.first_fpdu_timeout_ms = 1000 * MSEC_PER_SEC,
+	};
+	const struct kw_wqe w = { .opcode = KIWARP_OP_READ };
+	struct kt_link *l = kt_link_new(test, &params, 1448, 0);
+	struct kt_segment seg;
+
+	kt_post(l, &w);
+	kw_stream_close(&l->s);
+	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_TERMINATE);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+}
+
 static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_takes_bytes),
 	KUNIT_CASE(kt_test_takes_nothing),
 	KUNIT_CASE(kt_test_linger),
 	KUNIT_CASE(kt_test_linger_in_error),
+	KUNIT_CASE(kt_test_fails_at_the_end),
 	{}
 };
 
