@@ -26,7 +26,9 @@
  * into the task's page fragment: one of the socket's own would cost each
  * connection 32 KiB for its lifetime. Nagle's algorithm would hold back the end
  * of every message. Keepalive finds peers that vanish while nothing is
- * outstanding, the user time-out those that vanish while something is.
+ * outstanding, the user time-out those that vanish while something is. Urgent
+ * data is data like all other (RFC 6093): TCP would otherwise take a byte out of
+ * the stream, and show none of what follows.
  *
  * Context: process.
  */
@@ -36,6 +38,7 @@ void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 
 	sk->sk_allocation = GFP_ATOMIC;
 	tcp_sock_set_nodelay(sk);
+	sock_set_flag(sk, SOCK_URGINLINE);
 	if (set->keepalive_idle_s) {
 		tcp_sock_set_keepidle(sk, set->keepalive_idle_s);
 		tcp_sock_set_keepintvl(sk, set->keepalive_interval_s);

@@ -117,6 +117,17 @@ def _(env, link):
     return [2]
 
 
+@everywhere("urgent data is data like all other", cuts=("urgent",), start_cut="urgent")
+def _(env, link):
+    buf = pattern(700)
+    pieces = split(buf, 1, 0, 299, 64, 5)
+    link.peer.send(*write_message(env.area("target"), 9, pieces), link.peer.send_message(b"done"))
+    completed(env, link, "recv", (1, WC_RECV, 4))
+    env.holds("target", 9, buf)
+    inbox(env, b"done")
+    return [2]
+
+
 @everywhere("segments of a Write in descending order", cuts=("whole",))
 def _(env, link):
     buf, area = pattern(300), env.area("target")

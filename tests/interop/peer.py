@@ -36,7 +36,7 @@ def _pieces(buf, cut, rng):
     elif cut == "bytes":
         for at in range(len(buf)):
             yield buf[at : at + 1]
-    elif cut == "random":
+    elif cut in ("random", "urgent"):
         at = 0
         while at < len(buf):
             n = rng.choice((1, 2, 3, 5, 8, 17, 40, 100, 700))
@@ -63,8 +63,10 @@ class Peer:
     # --- bytes ---
 
     def send_bytes(self, buf, cut=None):
-        for piece in _pieces(buf, cut or self.cut, self.rng):
-            self.sock.sendall(piece)
+        cut = cut or self.cut
+        flags = socket.MSG_OOB if cut == "urgent" else 0
+        for piece in _pieces(buf, cut, self.rng):
+            self.sock.sendall(piece, flags)
 
     def send_with_rest(self, buf, rest):
         """Bytes cut as this peer cuts, and a rest that may follow their last ones at once.
