@@ -108,8 +108,7 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
 /**
  * kw_mem_find() - slow path of kw_mem_at()
  * @mem: see there
- * @off: see there, but from the start of the extents; not in extent *@last,
- *	unless that is the last one
+ * @off: see there, but from the start of the extents; not in extent *@last
  * @last: see there
  *
  * Context: any, inside the domain that protects @mem.

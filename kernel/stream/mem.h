@@ -110,13 +110,16 @@ static inline struct kw_run kw_mem_at(const struct kw_mem *mem, u64 off,
 				      u32 *last)
 {
 	const struct kw_extent *e = &mem->ext[*last];
+	u64 end = mem->shift + mem->len;
 
 	off += mem->shift;
-	if (*last + 1 < mem->nr_ext && e->off <= off && off < e[1].off)
-		return (struct kw_run){
-			.va = e->va + (off - e->off), .len = e[1].off - off,
-		};
-	return kw_mem_find(mem, off, last);
+	if (*last >= mem->nr_ext || e->off > off)
+		return kw_mem_find(mem, off, last);
+	if (*last + 1 < mem->nr_ext)
+		end = e[1].off;
+	if (off >= end)
+		return kw_mem_find(mem, off, last);
+	return (struct kw_run){ .va = e->va + (off - e->off), .len = end - off };
 }
 
 /**

@@ -7,6 +7,7 @@
  * Otherwise a damaged header could direct bytes into the wrong buffer. When the
  * bytes are read again, for placement, they are in the cache.
  */
+#include <linux/indirect_call_wrapper.h>
 #include <linux/unaligned.h>
 #include <net/tcp.h>
 #include <trace/events/sock.h>
@@ -128,7 +129,7 @@ static int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 
 	if (!handler)
 		return KW_RX_TERM(KW_TERM_RDMAP_OPCODE);
-	ret = handler(s, seg, c);
+	ret = INDIRECT_CALL_2(handler, kw_rx_send, kw_rx_write, s, seg, c);
 	s->rx.partial = !seg->ddp.last;
 	if (!s->rx.started) {
 		/* The initiator has sent: from now on this side may. */
@@ -142,16 +143,41 @@ static int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
 	return ret;
 }
 
-/* Pass the segment to its handler, with a cursor at its payload. */
-static int kw_rx_deliver(struct kw_stream *s, const struct kw_cursor *at,
-			 struct kw_segment *seg, u32 ulpdu_len)
+static noinline int kw_rx_deliver_split(struct kw_stream *s, struct kw_cursor *at,
+					struct kw_segment *seg, u32 hdr_len,
+					u32 span)
 {
 	struct kw_cursor c = *at;
+	int ret;
 
 	if (s->p.rx_markers)
 		kw_cursor_skip_markers(&c, kw_marker_dist(s->rx.stream_off));
-	kw_cursor_skip(&c, KW_MPA_HDR_LEN + ulpdu_len - seg->len);
-	return kw_rx_segment(s, seg, &c);
+	kw_cursor_skip(&c, hdr_len);
+	ret = kw_rx_segment(s, seg, &c);
+	kw_cursor_skip(at, span);
+	return ret;
+}
+
+/*
+ * Pass the segment to its handler, with a cursor at its payload. Then move past
+ * the FPDU.
+ */
+static int kw_rx_deliver(struct kw_stream *s, struct kw_cursor *c,
+			 struct kw_segment *seg, u32 ulpdu_len, u32 span)
+{
+	const u32 hdr_len = KW_MPA_HDR_LEN + ulpdu_len - seg->len;
+	const u8 *end = c->p + span;
+	int ret;
+
+	if (s->p.rx_markers || c->left < span)
+		return kw_rx_deliver_split(s, c, seg, hdr_len, span);
+	c->p += hdr_len;
+	c->left -= hdr_len;
+	ret = kw_rx_segment(s, seg, c);
+	/* Handlers stop within the payload, which is of one run here. */
+	c->left -= end - c->p;
+	c->p = end;
+	return ret;
 }
 
 /*
@@ -215,13 +241,10 @@ static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 	s->rx.need = KW_MPA_HDR_LEN;
 	ret = kw_rx_check(s, c, span, seg, ulpdu_len);
 	if (!ret)
-		ret = kw_rx_deliver(s, c, seg, ulpdu_len);
-	if (ret)
-		return ret;
-	kw_cursor_skip(c, span);
+		ret = kw_rx_deliver(s, c, seg, ulpdu_len, span);
 	if (marked)
 		s->rx.stream_off += span;
-	return 0;
+	return ret;
 }
 
 /* Count an error in what the peer sent; returns the reason of the failure. */

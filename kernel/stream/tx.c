@@ -207,9 +207,11 @@ static bool kw_tx_loop(struct kw_stream *s)
 
 	tx->budget = KW_TX_BUDGET;
 	while (tx->budget) {
-		atomic_andnot(KW_TX_WANTED, &tx->token);
-		/* Entries posted before WANTED was set are seen below. */
-		smp_mb__after_atomic();
+		if (atomic_read(&tx->token) & KW_TX_WANTED) {
+			atomic_andnot(KW_TX_WANTED, &tx->token);
+			/* Entries posted before it was set are seen below. */
+			smp_mb__after_atomic();
+		}
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
 		if (!tx->out_len)
@@ -325,7 +327,8 @@ static void kw_tx_all(struct kw_stream *s)
  */
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
 {
-	if (atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &
+	if (atomic_cmpxchg(&s->tx.token, 0, KW_TX_OWNED) &&
+	    atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &
 	    KW_TX_OWNED)
 		return;
 	if (how == KW_KICK_LOCKED)

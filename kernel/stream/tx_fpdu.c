@@ -194,9 +194,11 @@ static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *buf,
 		return 0;
 	if (buf->seg.markers)
 		return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_MARKED);
-	done = kw_fpdu_vec(s, buf, m, len, nr);
-	if (done)
-		return done;
+	if (len * nr >= KW_VEC_MIN) {
+		done = kw_fpdu_vec(s, buf, m, len, nr);
+		if (done)
+			return done;
+	}
 	if (s->p.crc)
 		return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_COPY_CRC);
 	return kw_fpdu_loop(s, buf, m, len, nr, KW_FPDU_COPY);

@@ -51,14 +51,14 @@ void kw_vec_init(void)
 }
 
 /**
- * kw_memcpy_auto() - kw_memcpy(), by vector registers if that is faster
+ * kw_memcpy_sections() - slow path of kw_memcpy_auto()
  * @dst: where to
  * @src: bytes
  * @len: how many
  *
- * Context: softirq or process; inside another section it is kw_memcpy().
+ * Context: as kw_memcpy_auto().
  */
-void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
+void kw_memcpy_sections(u8 *dst, const u8 *src, u32 len)
 {
 	u32 n;
 
@@ -76,7 +76,7 @@ void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
 }
 
 /**
- * kw_crc32c_auto() - kw_crc32c(), by vector registers if that is faster
+ * kw_crc32c_sections() - slow path of kw_crc32c_auto()
  * @crc: so far
  * @p: bytes
  * @len: how many
@@ -84,7 +84,7 @@ void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
  * Context: as kw_memcpy_auto().
  * Return: the CRC over them, too.
  */
-u32 kw_crc32c_auto(u32 crc, const u8 *p, u32 len)
+u32 kw_crc32c_sections(u32 crc, const u8 *p, u32 len)
 {
 	u32 n;
 

@@ -68,7 +68,39 @@ static inline void kw_vec_end(bool begun)
 #endif
 }
 
-void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len);
-u32 kw_crc32c_auto(u32 crc, const u8 *p, u32 len);
+void kw_memcpy_sections(u8 *dst, const u8 *src, u32 len);
+u32 kw_crc32c_sections(u32 crc, const u8 *p, u32 len);
+
+/**
+ * kw_memcpy_auto() - kw_memcpy(), by vector registers if that is faster
+ * @dst: where to
+ * @src: bytes
+ * @len: how many
+ *
+ * Context: softirq or process; inside another section it is kw_memcpy().
+ */
+static inline void kw_memcpy_auto(u8 *dst, const u8 *src, u32 len)
+{
+	if (len < KW_VEC_MIN)
+		kw_memcpy(dst, src, len);
+	else
+		kw_memcpy_sections(dst, src, len);
+}
+
+/**
+ * kw_crc32c_auto() - kw_crc32c(), by vector registers if that is faster
+ * @crc: so far
+ * @p: bytes
+ * @len: how many
+ *
+ * Context: as kw_memcpy_auto().
+ * Return: the CRC over them, too.
+ */
+static inline u32 kw_crc32c_auto(u32 crc, const u8 *p, u32 len)
+{
+	if (len < KW_VEC_MIN)
+		return kw_crc32c(crc, p, len);
+	return kw_crc32c_sections(crc, p, len);
+}
 
 #endif /* KW_STREAM_VEC_H */

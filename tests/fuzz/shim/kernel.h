@@ -50,6 +50,7 @@ void shim_broken(const char* file, int line, const char* what);
 
 /* Language */
 
+#define INDIRECT_CALL_2(f, f2, f1, ...) (f)(__VA_ARGS__)
 #define READ_ONCE(x) (*(const volatile __typeof__(x)*)&(x))
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x)*)&(x) = (v))
 #define IS_ALIGNED(x, a) (((x) & ((__typeof__(x))(a)-1)) == 0)
