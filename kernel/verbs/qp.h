@@ -76,8 +76,9 @@ static __always_inline void kw_read_shared(void *dst, const void *src, size_t le
 	barrier();
 }
 
-/* One SGE is the common case: inline it is cheaper than a call of memcpy(). */
-static inline void kw_read_sges(struct kiwarp_sge *dst, const void *shared, u32 n)
+/* One SGE is the common case: inline it is cheaper than a call. */
+static __always_inline void kw_read_sges(struct kiwarp_sge *dst, const void *shared,
+					 u32 n)
 {
 	const struct kiwarp_sge *src = shared;
 	u32 i;

@@ -22,6 +22,34 @@ static bool kw_status_solicits(u16 status)
 	return status != IB_WC_SUCCESS;
 }
 
+/* A process's queue without a channel has none. */
+static bool kw_cq_has_events(const struct kw_cq *cq)
+{
+	return !cq->user || cq->unread;
+}
+
+static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
+			  u16 status)
+{
+	struct kiwarp_cqe cqe = {
+		.wr_id = t->wr_id,
+		.opcode = t->opcode,
+		.status = status,
+		.byte_len = t->len,
+		.qp_id = qp->ib.qp_num,
+		.wqe_index = qp->sq_done,
+		.vendor_err = kw_qp_vendor_err(qp, status),
+	};
+
+	kw_cq_post(qp->scq, &qp->ib, &cqe);
+	if (!kw_cq_has_events(qp->scq))
+		return;
+	if (kw_status_solicits(status))
+		qp->scq_solicited = true;
+	/* Pairs with the exchange in kw_qp_notify(). */
+	smp_store_release(&qp->scq_dirty, true);
+}
+
 /**
  * kw_qp_complete_sq() - complete the oldest send WQE
  * @qp: queue pair
@@ -33,25 +61,10 @@ static bool kw_status_solicits(u16 status)
 void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		       u16 status)
 {
-	struct kiwarp_cqe cqe = {
-		.wr_id = t->wr_id,
-		.opcode = t->opcode,
-		.status = status,
-		.byte_len = t->len,
-		.qp_id = qp->ib.qp_num,
-		.wqe_index = qp->sq_done + 1,
-		.vendor_err = kw_qp_vendor_err(qp, status),
-	};
-
 	/* A kernel consumer may write to the slot again: it was read before. */
 	smp_store_release(&qp->sq_done, qp->sq_done + 1);
-	if (!(t->flags & KIWARP_SQE_SIGNALED) && status == IB_WC_SUCCESS)
-		return;
-	kw_cq_post(qp->scq, &qp->ib, &cqe);
-	if (kw_status_solicits(status))
-		qp->scq_solicited = true;
-	/* Pairs with the exchange in kw_qp_notify(). */
-	smp_store_release(&qp->scq_dirty, true);
+	if ((t->flags & KIWARP_SQE_SIGNALED) || status != IB_WC_SUCCESS)
+		kw_qp_post_sq(qp, t, status);
 }
 
 /**
@@ -85,10 +98,18 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	smp_store_release(&qp->rq_done, qp->rq_done + 1);
 	qp->srq_open = false;
 	kw_cq_post(qp->rcq, &qp->ib, &cqe);
+	if (!kw_cq_has_events(qp->rcq))
+		return;
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
 		qp->rcq_solicited = true;
 	/* Likewise. */
 	smp_store_release(&qp->rcq_dirty, true);
+}
+
+/* Most marks are not set. An exchange is a locked operation. */
+static bool kw_take_mark(bool *mark)
+{
+	return READ_ONCE(*mark) && xchg(mark, false);
 }
 
 /**
@@ -108,10 +129,10 @@ void kw_qp_notify(struct kw_qp *qp)
 	 */
 	if (!READ_ONCE(qp->scq_dirty) && !READ_ONCE(qp->rcq_dirty))
 		return;
-	send = xchg(&qp->scq_dirty, false);
-	recv = xchg(&qp->rcq_dirty, false);
-	send_sol = send && xchg(&qp->scq_solicited, false);
-	recv_sol = recv && xchg(&qp->rcq_solicited, false);
+	send = kw_take_mark(&qp->scq_dirty);
+	recv = kw_take_mark(&qp->rcq_dirty);
+	send_sol = send && kw_take_mark(&qp->scq_solicited);
+	recv_sol = recv && kw_take_mark(&qp->rcq_solicited);
 
 	if (qp->scq == qp->rcq) {
 		if (send || recv)
