@@ -114,7 +114,8 @@ Core sentExtended() {
 }
 
 void expectIoctl(uint16_t object, uint16_t method, std::map<uint16_t, uint64_t> answers,
-                 std::map<uint16_t, uint64_t> attributes, const std::function<int()>& command) {
+                 const std::map<uint16_t, uint64_t>& attributes,
+                 const std::function<int()>& command) {
   kernel.awaits_ioctl = true;
   kernel.answers = std::move(answers);
   kernel.attributes.clear();
@@ -164,6 +165,7 @@ struct DriverAttributes {
   }
   DriverAttributes(const DriverAttributes&) = delete;
   DriverAttributes& operator=(const DriverAttributes&) = delete;
+  ~DriverAttributes() = default;
 
   ibv_command_buffer* get() { return reinterpret_cast<ibv_command_buffer*>(this); }
 
@@ -174,6 +176,10 @@ static_assert(offsetof(DriverAttributes, header) == 32);
 static_assert(offsetof(DriverAttributes, attribute) == 32 + sizeof(ib_uverbs_ioctl_hdr));
 
 class CommandConformanceTest : public testing::Test {
+ public:
+  CommandConformanceTest(const CommandConformanceTest&) = delete;
+  CommandConformanceTest& operator=(const CommandConformanceTest&) = delete;
+
  protected:
   CommandConformanceTest() {
     kernel = {};
@@ -200,9 +206,6 @@ class CommandConformanceTest : public testing::Test {
     mw_.context = base_;
     mw_.handle = 107;
   }
-
-  CommandConformanceTest(const CommandConformanceTest&) = delete;
-  CommandConformanceTest& operator=(const CommandConformanceTest&) = delete;
 
   ~CommandConformanceTest() override {
     verbs_uninit_context(context_);
