@@ -230,13 +230,12 @@ TEST_F(CommandConformanceTest, OfAContext) {
   pabi::Request<ib_uverbs_get_context> request;
   pabi::Response<ib_uverbs_get_context_resp, DriverData> response;
   const int async_fd = nullDevice();
-  expectCommand(IB_USER_VERBS_CMD_GET_CONTEXT,
-                ib_uverbs_get_context_resp{.async_fd = static_cast<uint32_t>(async_fd),
-                                           .num_comp_vectors = 7},
-                sizeof(request), [&] {
-                  return pabi::getContext(context_, &request, sizeof(request), response.core(),
-                                          sizeof(response));
-                });
+  ib_uverbs_get_context_resp answer = {};
+  answer.async_fd = static_cast<uint32_t>(async_fd);
+  answer.num_comp_vectors = 7;
+  expectCommand(IB_USER_VERBS_CMD_GET_CONTEXT, answer, sizeof(request), [&] {
+    return pabi::getContext(context_, &request, sizeof(request), response.core(), sizeof(response));
+  });
   EXPECT_EQ(base_->num_comp_vectors, 7);
   EXPECT_EQ(base_->async_fd, async_fd);
 
@@ -326,12 +325,14 @@ TEST_F(CommandConformanceTest, OfRegions) {
 
   pabi::Request<ib_uverbs_rereg_mr> again;
   pabi::PlainResponse<ib_uverbs_rereg_mr_resp> new_keys;
-  expectCommand(IB_USER_VERBS_CMD_REREG_MR, ib_uverbs_rereg_mr_resp{.lkey = 18, .rkey = 19},
-                sizeof(again), [&] {
-                  return ibv_cmd_rereg_mr(&mr, IBV_REREG_MR_CHANGE_PD, memory + 1, 62, 4098,
-                                          IBV_ACCESS_REMOTE_READ, &other_pd_, &again, sizeof(again),
-                                          new_keys.core(), sizeof(new_keys));
-                });
+  ib_uverbs_rereg_mr_resp keys = {};
+  keys.lkey = 18;
+  keys.rkey = 19;
+  expectCommand(IB_USER_VERBS_CMD_REREG_MR, keys, sizeof(again), [&] {
+    return ibv_cmd_rereg_mr(&mr, IBV_REREG_MR_CHANGE_PD, memory + 1, 62, 4098,
+                            IBV_ACCESS_REMOTE_READ, &other_pd_, &again, sizeof(again),
+                            new_keys.core(), sizeof(new_keys));
+  });
   const auto rereg = sent<ib_uverbs_rereg_mr>();
   EXPECT_EQ(rereg.mr_handle, 12U);
   EXPECT_EQ(rereg.flags, unsigned{IBV_REREG_MR_CHANGE_PD});
