@@ -5,11 +5,11 @@
 
 BUILD := $(CURDIR)/build
 
-# The kernel to build for: the newest installed 6.12 headers, Debian's plain flavour first.
-newest = $(shell printf '%s\n' $(1) | sort -V | tail -n 1)
-plain = $(foreach d,$(1),$(if $(findstring -rt,$(d))$(findstring -cloud,$(d)),,$(d)))
-kdirs := $(or $(wildcard /lib/modules/6.12.*/build),$(wildcard /usr/src/linux-headers-6.12.*-$(shell dpkg --print-architecture 2>/dev/null)))
-KDIR ?= $(call newest,$(or $(call plain,$(kdirs)),$(kdirs)))
+# The kernel to build for; FOR_GUESTS=1 means the one that the guests of scripts/ boot.
+FOR_GUESTS ?=
+ifeq ($(origin KDIR),undefined)
+KDIR := $(shell FOR_GUESTS='$(FOR_GUESTS)' $(CURDIR)/scripts/headers)
+endif
 
 KVER = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
 FARM = $(BUILD)/module-$(KVER)
@@ -33,8 +33,9 @@ parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 all: module provider
 
-need-kdir = $(if $(KVER),,$(error No kernel headers found in KDIR="$(KDIR)": install \
-	linux-headers-6.12-amd64 (scripts/setup does), or name a prepared kernel tree with KDIR=))
+need-kdir = $(if $(KVER),,$(error No headers of a kernel from 6.12 on found in KDIR="$(KDIR)": install \
+	linux-headers-6.12-amd64 (Debian 12; scripts/setup does) or linux-headers-amd64, or name a prepared \
+	kernel tree with KDIR=))
 
 # Objects go beside symbolic links to the sources, one folder for each module and kernel: the
 # source tree stays clean and builds for several kernels live side by side. The lock lets two runs
@@ -159,6 +160,7 @@ help:
 	@echo '  clean      remove build/'
 	@echo 'Variables:'
 	@echo '  KDIR=DIR     the kernel to build for [$(KDIR)]'
+	@echo '  FOR_GUESTS=1 the newest installed 6.12, which guests boot, not the running kernel'
 	@echo '  W=1 C=1      as for any kernel module: more warnings, sparse'
 	@echo '  ARCH=um      with a KDIR of User-Mode Linux'
 	@echo '  DESTDIR=DIR  install into a staging folder'

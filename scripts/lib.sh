@@ -7,6 +7,8 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$top/build
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kiwarp
 prog=$(basename "$0")
+# What make builds is for the kernel that guests boot, whichever runs here.
+export FOR_GUESTS=1
 
 say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$prog" "$*" >&2; exit 1; }

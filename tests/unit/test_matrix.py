@@ -55,15 +55,15 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def test_results_are_kept(tree: Tree) -> None:
     assert tree.add("kernel", "sid", "7.2", "build=ok", "10-link=114 passed") == "new: kernel sid 7.2\n"
-    assert tree.lines() == [["kernel", "sid", "7.2", "build", "ok", "2026-11-25"],
-                            ["kernel", "sid", "7.2", "10-link", "114 passed", "2026-11-25"]]
+    assert tree.lines() == [["kernel", "sid", "7.2", "build", "ok", "2026-11-25", "-"],
+                            ["kernel", "sid", "7.2", "10-link", "114 passed", "2026-11-25", "-"]]
     assert tree.record.read_text().startswith("# SPDX-License-Identifier: ")
 
 
 def test_parts_of_one_version_come_together(tree: Tree) -> None:
     tree.add("kernel", "sid", "7.2", "build=ok", "10-link=114 passed", "20-rdmacm=1 passed", day="2026-11-23")
     assert tree.add("kernel", "sid", "7.2", "build=ok", "20-rdmacm=37 passed") == ""
-    assert [line[3:] for line in tree.lines()] == [
+    assert [line[3:6] for line in tree.lines()] == [
         ["build", "ok", "2026-11-25"], ["10-link", "114 passed", "2026-11-23"],
         ["20-rdmacm", "37 passed", "2026-11-25"]]
 
@@ -71,7 +71,7 @@ def test_parts_of_one_version_come_together(tree: Tree) -> None:
 def test_another_version_replaces_all(tree: Tree) -> None:
     tree.add("kernel", "sid", "7.2", "build=ok", "10-link=114 passed", day="2026-11-23")
     assert tree.add("kernel", "sid", "7.3", "build=ok") == "new: kernel sid 7.3, after 7.2\n"
-    assert tree.lines() == [["kernel", "sid", "7.3", "build", "ok", "2026-11-25"]]
+    assert tree.lines() == [["kernel", "sid", "7.3", "build", "ok", "2026-11-25", "-"]]
 
 
 def test_what_does_not_build_has_no_tests(tree: Tree) -> None:
@@ -118,7 +118,9 @@ def test_a_success_that_was_a_failure(tree: Tree) -> None:
 
 @pytest.mark.parametrize("results, why", [
     (["7.3", "build=ok", "10-link=114 passed", "20-rdmacm=37 passed"], None),
-    (["7.3", "build=ok (layout_65.h)", "10-link=passed in part", "20-rdmacm=37 passed"], None),
+    (["7.3", "build=ok (layout_65.h)", "10-link=passed (by hand)", "20-rdmacm=37 passed (by hand)"], None),
+    (["7.3", "build=ok", "10-link=passed in part", "20-rdmacm=37 passed"], "passed in part last time: 10-link"),
+    (["7.3", "build=ok", "10-link=passed in part (by hand)"], "passed in part last time: 10-link"),
     (["7.2", "build=ok", "10-link=114 passed", "20-rdmacm=37 passed"], "7.2 was tried last"),
     (["7.3", "build=failed"], "failed last time: build"),
     (["7.3", "build=ok", "10-link=3 passed, 1 failed", "20-rdmacm=0 failed"], "failed last time: 10-link, 20-rdmacm"),
@@ -133,6 +135,86 @@ def test_what_to_try(tree: Tree, results: list[str], why: str | None) -> None:
     assert tree.run("todo", says=f"kernel\tsid\t7.3\t{PARTS}\n") == (f"kernel\tsid\t7.3\t{why}\n" if why else "")
 
 
+def test_what_passes_in_part_has_neither_failed_nor_passed(tree: Tree) -> None:
+    tree.add("arm64", "bookworm", "6.12", "build=ok", "unit=9 passed", day="2026-11-23")
+    assert tree.add("arm64", "bookworm", "6.12", "unit=passed in part") == (
+        "in part: arm64 bookworm 6.12: unit: passed in part (9 passed, with 6.12 on 2026-11-23)\n")
+    assert tree.add("arm64", "bookworm", "6.12", "unit=9 passed") == ""
+    tree.add("arm64", "bookworm", "6.12", "unit=passed in part")
+    assert tree.add("arm64", "bookworm", "6.12", "unit=1 of 9 failed").startswith("broke: ")
+
+
+def git(tree: Tree, *words: str) -> str:
+    return subprocess.run(["git", "-C", tree.top, "-c", "user.name=a", "-c", "user.email=a@b", *words],
+                          stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def commit(tree: Tree, file: str, text: str) -> str:
+    """The revision in which the file has that text."""
+    (tree.top / file).parent.mkdir(parents=True, exist_ok=True)
+    (tree.top / file).write_text(text)
+    git(tree, "add", file)
+    git(tree, "commit", "-q", "-m", text)
+    return git(tree, "rev-parse", "--short", "HEAD")
+
+
+@pytest.fixture
+def sources(tree: Tree) -> Tree:
+    git(tree, "init", "-q")
+    commit(tree, "kernel/main.c", "module")
+    commit(tree, "userspace-provider/qp.cc", "provider")
+    return tree
+
+
+def test_results_have_the_revision_that_was_tried(sources: Tree) -> None:
+    revision = commit(sources, "README", "a page")
+    sources.add("kernel", "sid", "7.2", "build=ok", day="2026-11-23")
+    assert sources.lines()[0][6] == revision
+    (sources.top / "kernel/main.c").write_text("changed")
+    sources.add("kernel", "sid", "7.2", "10-link=114 passed")
+    sources.add("rdma-core", "sid", "65.0", "build=ok")
+    assert [line[6] for line in sources.lines()] == [revision, f"{revision}+", revision]
+    assert sources.run("table", says="kernel\tsid\n").splitlines()[2] == (
+        f"| kernel | sid  | 7.2     | ok (2026-11-23, {revision}) | 10-link: 114 passed | 2026-11-25 | {revision}+ |")
+
+
+OFFERS = "kernel\tsid\t7.2\tbuild\nrdma-core\tsid\t65.0\tbuild\narm64\tbookworm\t6.12\tbuild\n"
+
+
+def test_what_has_changed_is_tried_again(sources: Tree) -> None:
+    first = git(sources, "rev-parse", "--short", "HEAD")
+    sources.add("kernel", "sid", "7.2", "build=ok")
+    sources.add("rdma-core", "sid", "65.0", "build=ok")
+    sources.add("arm64", "bookworm", "6.12", "build=ok")
+    commit(sources, "README", "a page")
+    assert sources.run("todo", says=OFFERS) == ""
+    commit(sources, "kernel/main.c", "a better module")
+    assert sources.run("todo", says=OFFERS) == (
+        f"kernel\tsid\t7.2\tthe sources have changed since {first}\n"
+        f"arm64\tbookworm\t6.12\tthe sources have changed since {first}\n")
+    sources.add("kernel", "sid", "7.2", "build=ok")
+    sources.add("arm64", "bookworm", "6.12", "build=ok")
+    second = commit(sources, "userspace-provider/qp.cc", "a better provider")
+    assert [line.split("\t")[0] for line in sources.run("todo", says=OFFERS).splitlines()] == ["rdma-core", "arm64"]
+    # The same sources in another revision are the same.
+    commit(sources, "userspace-provider/qp.cc", "provider")
+    sources.add("arm64", "bookworm", "6.12", "build=ok")
+    assert sources.run("todo", says=OFFERS) == ""
+    assert second not in sources.record.read_text()
+
+
+def test_what_was_tried_with_unknown_sources_is_tried_again(sources: Tree) -> None:
+    (sources.top / "kernel/main.c").write_text("changed")
+    sources.add("kernel", "sid", "7.2", "build=ok")
+    assert sources.run("todo", says=OFFERS.splitlines()[0] + "\n") == ""
+    git(sources, "checkout", "-q", "kernel/main.c")
+    assert "the sources have changed since" in sources.run("todo", says=OFFERS.splitlines()[0] + "\n")
+    # As lines were before revisions were kept.
+    sources.record.write_text("kernel\tsid\t7.2\tbuild\tok\t2026-11-23\n")
+    assert sources.run("todo", says=OFFERS.splitlines()[0] + "\n") == (
+        "kernel\tsid\t7.2\tit is not known with which sources it was tried\n")
+
+
 def test_nothing_on_offer_is_nothing_to_try(tree: Tree) -> None:
     tree.add("kernel", "sid", "7.2", "build=failed")
     assert tree.run("todo") == ""
@@ -143,10 +225,10 @@ def test_a_table_of_some_rows(tree: Tree) -> None:
     tree.add("kernel", "sid", "7.2", "build=ok", "10-link=114 passed", day="2026-11-23")
     tree.add("kernel", "sid", "7.2", "build=ok", "20-rdmacm=37 passed")
     assert tree.run("table", says="kernel\tnever\tnot found\nkernel\tsid\nkernel\tsid\n") == """\
-| what   | from  | version   | build | tests                                                  | day        |
-| ---    | ---   | ---       | ---   | ---                                                    | ---        |
-| kernel | never | not found |       |                                                        |            |
-| kernel | sid   | 7.2       | ok    | 10-link: 114 passed (2026-11-23), 20-rdmacm: 37 passed | 2026-11-25 |
+| what   | from  | version   | build | tests                                                  | day        | revision |
+| ---    | ---   | ---       | ---   | ---                                                    | ---        | ---      |
+| kernel | never | not found |       |                                                        |            |          |
+| kernel | sid   | 7.2       | ok    | 10-link: 114 passed (2026-11-23), 20-rdmacm: 37 passed | 2026-11-25 | -        |
 """
 
 
@@ -158,10 +240,10 @@ def test_the_page_has_all_rows_between_its_marks(tree: Tree) -> None:
 # A page
 
 <!-- matrix -->
-| what   | from     | version | build  | tests          | day        |
-| ---    | ---      | ---     | ---    | ---            | ---        |
-| kernel | sid      | 7.2     | failed |                | 2026-11-23 |
-| arm64  | bookworm | 6.12    | ok     | unit: 9 passed | 2026-11-25 |
+| what   | from     | version | build  | tests          | day        | revision |
+| ---    | ---      | ---     | ---    | ---            | ---        | ---      |
+| kernel | sid      | 7.2     | failed |                | 2026-11-23 | -        |
+| arm64  | bookworm | 6.12    | ok     | unit: 9 passed | 2026-11-25 | -        |
 <!-- end -->
 
 and more
@@ -240,6 +322,7 @@ def test_a_week_in_which_something_broke(tree: Tree, weekly: Callable[..., tuple
     # It is tried again, and has broken before.
     code, lines = weekly(load="1 of 3 failed")
     assert code == 0
+    assert lines[-1] == "nothing new broke, 1 still fails"
     assert lines[0] == "to try: rdma-core sid 65.0 (failed last time: load)"
     assert lines[1].startswith("still fails: rdma-core sid 65.0: load: 1 of 3 failed (1 of 3 failed, with 65.0 on ")
 

@@ -5,20 +5,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/kiwarp-abi.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 
-#include "pabi/functions.h"
+#include "fake_device.h"
 
 namespace kiwarp::test {
 namespace {
@@ -74,29 +69,7 @@ struct Seen {
   int uninit_calls = 0;
   pabi::Device* uninit_device = nullptr;
   void (*prepare)(verbs_context*) = nullptr;
-  // What the kernel answers to a command.
-  std::span<const std::byte> answer;
-  size_t command_size = 0;
 } seen;
-
-int nullDevice() { return open("/dev/null", O_RDWR | O_CLOEXEC); }
-
-// The kernel's side of a command that is written: the header, then the response's address.
-ssize_t answerCommand(const void* command, size_t size) {
-  uint64_t address = 0;
-  std::memcpy(&address, static_cast<const std::byte*>(command) + sizeof(ib_uverbs_cmd_hdr),
-              sizeof(address));
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what the command has
-  std::memcpy(reinterpret_cast<void*>(address), seen.answer.data(), seen.answer.size());
-  seen.command_size = size;
-  seen.answer = {};
-  return static_cast<ssize_t>(size);
-}
-
-verbs_context* newContext(ibv_device* device, int fd) {
-  return static_cast<verbs_context*>(
-      _verbs_init_and_alloc_context(device, fd, sizeof(verbs_context), nullptr, KIWARP_DRIVER_ID));
-}
 
 verbs_context* allocContext(ibv_device* device, int fd, void* private_data) {
   seen.last = "alloc_context";
@@ -421,121 +394,6 @@ TEST_F(ConformanceTest, EverySlotOfTheTableThatIsHidden) {
   EXPECT_EQ(called, kPrivateSlots);
 }
 
-// What libibverbs makes of a command's response. As with a kernel that has no ioctl() interface:
-// /dev/null refuses that.
-template <typename Core>
-void expectCommand(const Core& answer, size_t command_size, const std::function<int()>& command) {
-  seen.answer = std::as_bytes(std::span(&answer, 1));
-  EXPECT_EQ(command(), 0);
-  EXPECT_TRUE(seen.answer.empty()) << "no command was written";
-  EXPECT_EQ(seen.command_size, command_size);
-}
-
-struct DriverData {
-  uint64_t value;
-};
-
-TEST_F(ConformanceTest, CommandsHaveTheParametersThatAreDeclared) {
-  verbs_context* context = newContext(&device_.device, nullDevice());
-  ASSERT_NE(context, nullptr);
-  ibv_context* base = &context->context;
-
-  pabi::Request<ib_uverbs_get_context> get_context;
-  pabi::Response<ib_uverbs_get_context_resp, DriverData> got_context;
-  const int async_fd = nullDevice();
-  expectCommand(ib_uverbs_get_context_resp{.async_fd = static_cast<uint32_t>(async_fd),
-                                           .num_comp_vectors = 7},
-                sizeof(get_context), [&] {
-                  return pabi::getContext(context, &get_context, sizeof(get_context),
-                                          got_context.core(), sizeof(got_context));
-                });
-  EXPECT_EQ(base->num_comp_vectors, 7);
-  EXPECT_EQ(base->async_fd, async_fd);
-
-  ibv_pd pd = {};
-  pabi::Request<ib_uverbs_alloc_pd> alloc_pd;
-  pabi::PlainResponse<ib_uverbs_alloc_pd_resp> new_pd;
-  ib_uverbs_alloc_pd_resp pd_answer = {};
-  pd_answer.pd_handle = 11;
-  expectCommand(pd_answer, sizeof(alloc_pd), [&] {
-    return ibv_cmd_alloc_pd(base, &pd, &alloc_pd, sizeof(alloc_pd), new_pd.core(), sizeof(new_pd));
-  });
-  EXPECT_EQ(pd.handle, 11U);
-  EXPECT_EQ(pd.context, base);
-
-  pabi::Mr mr = {};
-  pabi::Request<ib_uverbs_reg_mr> reg_mr;
-  pabi::PlainResponse<ib_uverbs_reg_mr_resp> new_mr;
-  ib_uverbs_reg_mr_resp mr_answer = {};
-  mr_answer.mr_handle = 12;
-  mr_answer.rkey = 13;
-  expectCommand(mr_answer, sizeof(reg_mr), [&] {
-    return ibv_cmd_reg_mr(&pd, nullptr, 4096, 0, IBV_ACCESS_LOCAL_WRITE, &mr, &reg_mr,
-                          sizeof(reg_mr), new_mr.core(), sizeof(new_mr));
-  });
-  EXPECT_EQ(mr.mr.handle, 12U);
-  EXPECT_EQ(mr.mr.rkey, 13U);
-  EXPECT_EQ(mr.access, IBV_ACCESS_LOCAL_WRITE);
-
-  pabi::Cq cq = {};
-  pabi::Request<ib_uverbs_create_cq> create_cq;
-  pabi::Response<ib_uverbs_create_cq_resp, DriverData> new_cq;
-  ib_uverbs_create_cq_resp cq_answer = {};
-  cq_answer.cq_handle = 14;
-  cq_answer.cqe = 63;
-  expectCommand(cq_answer, sizeof(create_cq), [&] {
-    return ibv_cmd_create_cq(base, 50, nullptr, 0, &cq.cq, &create_cq, sizeof(create_cq),
-                             new_cq.core(), sizeof(new_cq));
-  });
-  EXPECT_EQ(cq.cq.handle, 14U);
-  EXPECT_EQ(cq.cq.cqe, 63);
-
-  pabi::Cq cq_ex = {};
-  const ibv_cq_init_attr_ex cq_attr = {.cqe = 50,
-                                       .cq_context = nullptr,
-                                       .channel = nullptr,
-                                       .comp_vector = 0,
-                                       .wc_flags = 0,
-                                       .comp_mask = 0,
-                                       .flags = 0,
-                                       .parent_domain = nullptr};
-  pabi::ExRequest<ib_uverbs_ex_create_cq> create_cq_ex;
-  pabi::Response<ib_uverbs_ex_create_cq_resp, DriverData> new_cq_ex;
-  ib_uverbs_ex_create_cq_resp cq_ex_answer = {};
-  cq_ex_answer.base.cq_handle = 18;
-  cq_ex_answer.base.cqe = 62;
-  // Without flags libibverbs takes the plain command.
-  expectCommand(cq_ex_answer, sizeof(pabi::Request<ib_uverbs_create_cq>), [&] {
-    return pabi::createCqEx(base, &cq_attr, &cq_ex, &create_cq_ex, sizeof(create_cq_ex),
-                            new_cq_ex.core(), sizeof(new_cq_ex), 0);
-  });
-  EXPECT_EQ(cq_ex.cq.handle, 18U);
-  EXPECT_EQ(cq_ex.cq.cqe, 62);
-
-  pabi::Qp qp = {};
-  ibv_qp_init_attr_ex attr = {};
-  attr.comp_mask = IBV_QP_INIT_ATTR_PD;
-  attr.pd = &pd;
-  attr.send_cq = &cq.cq;
-  attr.recv_cq = &cq.cq;
-  attr.qp_type = IBV_QPT_RC;
-  pabi::Request<ib_uverbs_create_qp> create_qp;
-  pabi::Response<ib_uverbs_create_qp_resp, DriverData> new_qp;
-  ib_uverbs_create_qp_resp qp_answer = {};
-  qp_answer.qp_handle = 15;
-  qp_answer.qpn = 16;
-  expectCommand(qp_answer, sizeof(create_qp), [&] {
-    return ibv_cmd_create_qp_ex(base, &qp, &attr, &create_qp, sizeof(create_qp), new_qp.core(),
-                                sizeof(new_qp));
-  });
-  EXPECT_EQ(qp.qp.handle, 15U);
-  EXPECT_EQ(qp.qp.qp_num, 16U);
-  EXPECT_EQ(qp.qp.send_cq, &cq.cq);
-
-  verbs_uninit_context(context);
-  std::free(context);
-}
-
 // The provider's structures wrap the public ones; libibverbs looks for ibv_qp_ex behind an ibv_qp.
 TEST_F(ConformanceTest, QueuePairsWithoutTheNewInterfaceSaySo) {
   pabi::Qp qp = {};
@@ -548,8 +406,7 @@ TEST_F(ConformanceTest, QueuePairsWithoutTheNewInterfaceSaySo) {
 }  // namespace
 }  // namespace kiwarp::test
 
-// These replace the C library's functions for libibverbs: the device that it opens is /dev/null,
-// and what it writes while an answer waits goes to the test's kernel.
+// This replaces the C library's function for libibverbs: the device that it opens is /dev/null.
 extern "C" {
 
 __attribute__((visibility("default"))) int open(const char* path, int flags, ...) {
@@ -559,11 +416,6 @@ __attribute__((visibility("default"))) int open(const char* path, int flags, ...
 
 __attribute__((visibility("default"))) int open64(const char* path, int flags, ...) {
   return open(path, flags);
-}
-
-__attribute__((visibility("default"))) ssize_t write(int fd, const void* data, size_t size) {
-  if (!kiwarp::test::seen.answer.empty()) return kiwarp::test::answerCommand(data, size);
-  return syscall(SYS_write, fd, data, size);
 }
 
 }  // extern "C"

@@ -38,7 +38,7 @@ def output_of(command: list[str | Path], cwd: Path = TOP) -> str:
 def make(top: Path, log: Path, *arguments: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
-        done = subprocess.run(["make", "-C", top, *arguments], stdout=out, stderr=out, check=False)
+        done = subprocess.run(["make", "-C", top, "FOR_GUESTS=1", *arguments], stdout=out, stderr=out, check=False)
     if done.returncode:
         say("".join(log.read_text(errors="replace").splitlines(True)[-30:]))
         raise Failed(f"the build failed: {log}")
