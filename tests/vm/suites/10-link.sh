@@ -6,15 +6,10 @@
 # interface; unloading.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/link.sh
+. "$(dirname "$0")/../lib/link.sh"
 
-has_netdev() { rdma link show "$1/1" | grep -qE "netdev $2( |$)"; }
-state_is() { rdma link show "$1/1" | grep -q "state $2 "; }
-no_device() { ! rdma link show | grep -q "link $1/"; }
 rate_of() { cat "/sys/class/infiniband/$1/ports/1/rate"; }
-first_gid() { cat "/sys/class/infiniband/$1/ports/1/gids/0"; }
-
-# A link-local GID: programs skip one whose second half is zero.
-gid_is_set() { first_gid "$1" | grep -E '^fe80(:0000){3}:' | grep -vE '(:0000){4}$'; }
 
 # one_kind KIND NETDEV ADDRESS: a device over an interface that is up, used by its own address.
 one_kind() {
@@ -59,10 +54,11 @@ make_kinds() {
 	ip addr add fd02:8::1/64 dev sit1 nodad
 	ip link add wg0 type wireguard
 	ip addr add 10.2.9.1/24 dev wg0
+	ip link add wg1 type wireguard
 	ip tuntap add tun0 mode tun
 	ip addr add 10.2.10.1/24 dev tun0
 	local i
-	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1 gre1 ipip1 sit1 wg0; do
+	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1 gre1 ipip1 sit1 wg0 wg1; do
 		ip link set $i up
 	done
 }
@@ -92,6 +88,17 @@ time.sleep(3600)'
 	ip link set tun0 up
 	one_kind tun tun0 10.2.10.1
 	stop tun
+	gids_of_tunnels
+}
+
+gids_of_tunnels() {
+	local i names=()
+	for i in gre1 ipip1 sit1 wg0 wg1; do
+		names+=("t-$i")
+		link_add "t-$i" - $i || not_ok "a device over $i"
+	done
+	check "tunnels: no two have the same GID" gids_differ "${names[@]}"
+	for i in "${names[@]}"; do rdma link delete "$i"; done
 }
 
 refusals() {
@@ -112,58 +119,29 @@ refusals() {
 	check "delete it" rdma link delete k0
 }
 
-# Events of a port, as a program sees them.
-watch_events() {
-	new_log asyncwatch
-	timeout 60 stdbuf -oL ibv_asyncwatch -d k0 >"$log" 2>&1 &
-	watcher=$! events=$log
-	until_true 10 grep -q 'async event FD' "$events"
-}
-
-times_said() { grep -c "$1" "$events"; }
-said() { [ "$(times_said "$1")" -ge "$2" ]; }
-
 port_follows() {
 	check "a device over ve0" link_add k0 - ve0
 	until_true 5 state_is k0 ACTIVE
-	watch_events || not_ok "ibv_asyncwatch starts" "$log"
-	ip link set ve0 down
-	check "interface down: port down" until_true 5 state_is k0 DOWN
-	check "interface down: IBV_EVENT_PORT_ERR" until_true 5 said PORT_ERR 1
-	ip link set ve0 up
-	check "interface up: port active" until_true 5 state_is k0 ACTIVE
-	check "interface up: IBV_EVENT_PORT_ACTIVE" until_true 5 said PORT_ACTIVE 1
+	watch_events k0 || not_ok "ibv_asyncwatch starts" "$log"
+	follows_state veth k0 - ve0
 	ip link set ve1 down
 	check "carrier lost: port down" until_true 5 state_is k0 DOWN
 	[ "$DEV_TYPE" != kiwarp ] ||
-		check "carrier lost: IBV_EVENT_PORT_ERR" until_true 5 said PORT_ERR 2
+		check "carrier lost: IBV_EVENT_PORT_ERR" until_true 5 told PORT_ERR 2
 	ip link set ve1 up
 	check "carrier back: port active" until_true 5 state_is k0 ACTIVE
 	[ "$DEV_TYPE" != kiwarp ] ||
-		check "carrier back: IBV_EVENT_PORT_ACTIVE" until_true 5 said PORT_ACTIVE 2
-	ip link set ve0 mtu 9000
-	check_says "MTU 9000: active_mtu 4096" 'active_mtu:[[:space:]]+4096' ibv_devinfo -d k0
-	ip link set ve0 mtu 1500
-	check_says "MTU 1500: active_mtu 1024" 'active_mtu:[[:space:]]+1024' ibv_devinfo -d k0
-	ip link set ve0 name other0
-	check "renamed interface: the link shows the new name" has_netdev k0 other0
-	check "renamed interface: port active" state_is k0 ACTIVE
+		check "carrier back: IBV_EVENT_PORT_ACTIVE" until_true 5 told PORT_ACTIVE 2
+	follows_mtu veth k0 - ve0
+	follows_name veth k0 - ve0
 	note "rate over veth: $(rate_of k0)"
 	# Ethernet's 10 Gb/s is what veth reports.
 	check_says "the rate is the interface's speed" '^10 Gb/sec' rate_of k0
-	ip link set other0 name ve0
 	pair "rping after all that" 7174 - - \
 		rping -s -a 10.2.5.1 -C 2 -- rping -c -a 10.2.5.1 -C 2
-	if [ "$DEV_TYPE" = kiwarp ]; then
-		# Since Linux 6.14 the RDMA core would raise them, too.
-		check_says "no IBV_EVENT_PORT_ERR came twice" '^2$' times_said PORT_ERR
-		check_says "no IBV_EVENT_PORT_ACTIVE came twice" '^2$' times_said PORT_ACTIVE
-	fi
-	ip link del ve0
-	check "interface unregistered: the device goes" until_true 10 no_device k0
-	check "interface unregistered: a program learns it" until_true 10 said DEVICE_FATAL 1
-	kill $watcher 2>/dev/null
-	wait $watcher 2>/dev/null
+	[ "$DEV_TYPE" != kiwarp ] || none_came_twice veth 2
+	follows_removal veth k0 ip link del ve0
+	end_watch
 }
 
 true_values() {
