@@ -3,7 +3,7 @@
 # guest: --smp 1
 #
 # Devices over every kind of interface; what is refused, and how; how a port follows its
-# interface; unloading.
+# interface; a bond that loses a member under traffic; unloading.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/link.sh
@@ -222,6 +222,79 @@ held_up() {
 	check "held up: it goes" until_true 20 no_device k0
 }
 
+# A bond at either end of two wires, m0 and m1, between two namespaces.
+make_bonds() {
+	local ns n=0
+	for ns in a b; do
+		ip netns add "$ns" || return
+		# rdma_cm tells interfaces by number across namespaces.
+		n=$((n + 1))
+		ip -n "$ns" link add bond9 index "40$n" type bond mode active-backup miimon 20 &&
+			ip -n "$ns" addr add "10.3.0.$n/24" dev bond9 && ip -n "$ns" link set bond9 up || return
+	done
+	for n in 0 1; do
+		ip link add "m$n" netns a type veth peer name "m$n" netns b || return
+		for ns in a b; do ip -n "$ns" link set "m$n" master bond9 && ip -n "$ns" link set "m$n" up || return; done
+	done
+	for ns in a b; do
+		until_true 20 takes_member "$ns" m0 || return
+	done
+}
+
+# takes_member NS MEMBER: it can be the one in use, and is from here on.
+takes_member() { ip -n "$1" link set bond9 type bond active_slave "$2"; }
+uses_member() {
+	[ "$(in_ns a cat /sys/class/net/bond9/bonding/active_slave)" = "$1" ] &&
+		[ "$(in_ns b cat /sys/class/net/bond9/bonding/active_slave)" = "$1" ]
+}
+came_by() { in_ns b cat "/sys/class/net/$1/statistics/rx_bytes"; }
+
+# Half of a transfer can go by m0, so that it is under way when m0 is lost.
+swallows_half() {
+	ip netns exec b nft -f - <<-END
+		table netdev wire {
+			chain half {
+				type filter hook ingress device "m0" priority 0;
+				quota over 3000000 bytes drop
+			}
+		}
+	END
+}
+
+bond_loses_member() {
+	local message
+	check "bond: two of two members" make_bonds
+	check "bond: a device at either end" link_add n0 a bond9
+	link_add n1 b bond9 || not_ok "bond: the other device"
+	check "bond: a port is active" until_true 5 state_is n0 ACTIVE
+	check "bond: the other is" until_true 5 state_is n1 ACTIVE
+	check "bond: its first member takes half of a transfer" swallows_half
+	start bond-server b rping -s -a 10.3.0.2 -p 7178 -C 100 -S 65535 -V
+	wait_server bond-server b 7178 || not_ok "rping's server listens" "$server_log"
+	start bond-client a rping -c -a 10.3.0.2 -p 7178 -C 100 -S 65535 -V
+	message=$server_log
+	check "bond: half has gone by it" until_true 30 is_more 3000000 came_by m0
+	check "bond: the transfer is under way" not_gone bond-client
+	ip -n a link set m0 down
+	check "bond: a member is lost, the other takes over" until_true 20 uses_member m1
+	check "bond: the transfer completes" await bond-client || said "$message" client
+	check "bond: at the server, too" await bond-server
+	check "bond: the rest went by the other member" is_more 3000000 came_by m1
+	ip -n a link set m0 up
+	ip -n b link set m1 nomaster
+	ip -n a link set m1 nomaster
+	ip netns exec b nft flush ruleset
+	check "bond: a member taken away, the other takes over" until_true 20 uses_member m0
+	pair "bond: rping by the member that is left" 7178 b a \
+		rping -s -a 10.3.0.2 -p 7178 -C 2 -- rping -c -a 10.3.0.2 -p 7178 -C 2
+	check "bond: its devices go" rdma link delete n0
+	rdma link delete n1
+	ip netns del a
+	ip netns del b
+}
+
+not_gone() { ! gone "${jobs[$1]}"; }
+
 # Devices go when the module does; interfaces must be free to go afterwards.
 unload() {
 	local i
@@ -251,6 +324,7 @@ if [ "$DEV_TYPE" = kiwarp ]; then
 	held_up
 fi
 port_follows
+[ "$DEV_TYPE" != kiwarp ] || bond_loses_member
 check "40 times add and delete" churn
 namespace_goes
 unload
