@@ -21,8 +21,9 @@ at() {
 	howto encryption "$block" "${3:-$end}"
 }
 
+# udev, which guests are without, loads what the processor has instructions for.
 encryption_modules() {
-	modprobe -a wireguard esp4 esp6 xfrm_user xfrm_algo authenc gcm rfc4106 2>/dev/null
+	modprobe -a aesni_intel wireguard esp4 esp6 xfrm_user xfrm_algo authenc gcm rfc4106 2>/dev/null
 	mkdir -p $KEYS
 }
 
