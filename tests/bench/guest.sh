@@ -9,6 +9,8 @@
 . "$(dirname "$0")/../vm/lib/lib.sh"
 # shellcheck source=../vm/lib/nvme.sh
 . "$(dirname "$0")/../vm/lib/nvme.sh"
+# shellcheck source=../vm/lib/encryption.sh
+. "$(dirname "$0")/../vm/lib/encryption.sh"
 
 TIME_LIMIT=${BENCH_TIME_LIMIT:-120}
 export DISK=/dev/nullb0
@@ -18,8 +20,8 @@ net='' module='' broken='' profile=''
 # What an experiment prints is for its log; what the host reads goes to the script's own output.
 exec 3>&1
 
-# use_net MTU: a veth pair between the namespaces a and b; 65536 is lo's, between the processes of
-# one namespace, by an address of a dummy interface.
+# use_net MTU [wireguard|ipsec]: a veth pair between the namespaces a and b, or what is encrypted on it;
+# 65536 is lo's, between the processes of one namespace, by an address of a dummy interface.
 use_net() {
 	leave_net
 	server_ns=a client_ns=b
@@ -32,6 +34,7 @@ use_net() {
 	else
 		make_net "$1"
 		net=namespaces
+		[ -z "${2:-}" ] || "inside_$2" >"$LOGS/$2" 2>&1 || die "no $2"
 	fi
 }
 
@@ -47,15 +50,7 @@ leave_net() {
 	case $net in
 	namespaces) ip netns del a; ip netns del b; until_true 10 no_interface va ;;
 	dummy) ip link del va ;;
-	wire)
-		ip link del va
-		ip rule add pref 0 lookup local
-		ip -6 rule add pref 0 lookup local
-		ip rule flush
-		ip -6 rule flush
-		ip rule add pref 32766 lookup main
-		ip -6 rule add pref 32766 lookup main
-		;;
+	wire) leave_wire ;;
 	esac
 	net=''
 }

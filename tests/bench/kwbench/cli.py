@@ -221,7 +221,7 @@ def run(args: argparse.Namespace) -> int:
     usual = usual_variants(args.quick, args.smoke)
 
     def variants(row):
-        return [v for v in (row.variants if wanted else usual(row)) if not wanted or v in wanted]
+        return [v for v in ((*row.variants, *row.asked) if wanted else usual(row)) if not wanted or v in wanted]
 
     mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500] if small else [1500, 9000, 65536]
     build_here(BUILD)

@@ -107,10 +107,10 @@ def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:
         if here != at:
             leave()
             device = disk = False
-            if here[:2] != net:
-                lines.append(f"{'use_wire' if job.row.disk else 'use_net'} {job.mtu}")
-                net = here[:2]
             variant = variant_of(job.variant)
+            if (*here[:2], variant.wire) != net:
+                lines.append(f"{'use_wire' if job.row.disk else 'use_net'} {job.mtu} {variant.wire}".rstrip())
+                net = (*here[:2], variant.wire)
             if variant.type:
                 build = builds[job.variant]
                 lines.append(shlex.join(["use_device", variant.type, build.module, build.provider,

@@ -16,6 +16,7 @@ class Variant:
     settings: tuple[str, ...] = ()
     siw: str | None = None  # the options of scripts/siw
     nvme: tuple[str, ...] = ()  # more options of nvme connect
+    wire: str = ""  # what the wire is inside of: an argument of guest.sh's use_net
 
 
 VARIANTS = {
@@ -30,6 +31,10 @@ VARIANTS = {
         Variant("siw-crc", "siw, CRC on", "siw", siw="--crc"),
         Variant("rxe", "rxe", "rxe"),
         Variant("again", "Kiwarp again", "kiwarp"),
+        Variant("tcp-wireguard", "TCP, WireGuard", "", wire="wireguard"),
+        Variant("kiwarp-wireguard", "Kiwarp, WireGuard", "kiwarp", wire="wireguard"),
+        Variant("tcp-ipsec", "TCP, IPsec", "", wire="ipsec"),
+        Variant("kiwarp-ipsec", "Kiwarp, IPsec", "kiwarp", wire="ipsec"),
     )
 }
 KIWARP = ("kiwarp", "kiwarp-nocrc")
@@ -37,6 +42,7 @@ SIW = ("siw-gso", "siw", "siw-crc")
 VERBS = ("tcp", *KIWARP, *SIW)
 NVME = ("tcp", "tcp-digest", *KIWARP, *SIW)
 BEST = ("tcp", *KIWARP, "siw-gso")
+ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class Row:
     higher: bool = True  # is better
     group: str = "main"
     variants: tuple[str, ...] = VERBS
+    asked: tuple[str, ...] = ()  # more of them, which have to be asked for
     mtus: tuple[int, ...] = (1500, 9000, 65536)
     quick: bool = False
     smoke: bool = False
@@ -110,7 +117,7 @@ EX = "--post-wr --poll-ex"
 
 MAIN = (
     Row("send-64k", "send 64 KiB", "MiB/s", Perftest("ib_send_bw", 65536, 3201, 3), Iperf3(200),
-        quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
+        asked=ENCRYPTED, quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
         native_targets=AS_CHEAP_AS_TCP),
     Row("write-64k", "write 64 KiB", "MiB/s", Client("write", 65536, 3840, options=LIKE_PERFTEST),
         plain_row="send-64k", quick=True, smoke=True, native=True,
@@ -129,8 +136,8 @@ MAIN = (
         _send(), quick=True, native=True, mtus=(1500, 9000),
         targets=(Target("kiwarp", 80e3, ""),), native_targets=FASTER_THAN_SIW),
     Row("latency-64", "latency, send 64 B", "us", Perftest("ib_send_lat", 64, 500, 5),
-        Client("latency", 64, 1000, "latency_us"), higher=False, quick=True, smoke=True, native=True,
-        targets=(Target("kiwarp", 1.0),)),
+        Client("latency", 64, 1000, "latency_us"), asked=ENCRYPTED, higher=False, quick=True, smoke=True,
+        native=True, targets=(Target("kiwarp", 1.0),)),
     Row("latency-4k", "latency, send 4 KiB", "us", Perftest("ib_send_lat", 4096, 300, 5),
         Client("latency", 4096, 1000, "latency_us"), higher=False, quick=True, native=True,
         targets=(Target("kiwarp", 1.3),)),

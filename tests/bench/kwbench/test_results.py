@@ -228,7 +228,7 @@ class Plans(unittest.TestCase):
     def test_names_are_unique_and_known(self):
         self.assertEqual(len(BY_NAME), len(ROWS))
         for row in ROWS:
-            self.assertLessEqual(set(row.variants), set(VARIANTS))
+            self.assertLessEqual({*row.variants, *row.asked}, set(VARIANTS))
             self.assertFalse(row.plain_row and row.plain)
 
     def test_the_subsets_are_not_empty_and_scaled(self):
@@ -247,6 +247,14 @@ class Plans(unittest.TestCase):
                           "use_disk", "disk", "leave_disk", "use_device", "use_disk", "disk",
                           "leave_disk", "leave_device"])
         self.assertIn("use_device kiwarp /k.ko /lib crc=0", lines)
+
+    def test_a_net_for_each_encryption(self):
+        found = jobs([BY_NAME["latency-64"]], "cost", [1500],
+                     lambda row: ("kiwarp", "tcp-wireguard", "kiwarp-wireguard", "tcp-ipsec"))
+        builds = {name: Build("/k.ko", "/lib") for name in ("kiwarp", "kiwarp-wireguard")}
+        lines = script(list(enumerate(found)), builds).splitlines()
+        self.assertEqual([line for line in lines if line.startswith("use_net")],
+                         ["use_net 1500", "use_net 1500 wireguard", "use_net 1500 ipsec"])
 
     def test_rounds_alternate(self):
         found: list[Job] = jobs([BY_NAME["send-64k"]], "cost", [1500],

@@ -28,3 +28,11 @@ examples() { # WHERE SERVER_NS CLIENT_NS ADDR FAMILY
 		riostream -f "$fam" -b "$addr" -S 16384 -C 20 -T v -- \
 		riostream -f "$fam" -s "$addr" -S 16384 -C 20 -T v
 }
+
+# A server on every address is reached through each device and family.
+wildcard() { # WHERE SERVER_NS CLIENT_NS ADDR ADDR6
+	pair "ucmatose to a server on every IPv4 address, $1" 7471 "$2" "$3" \
+		ucmatose -C 5 -f ip -b 0.0.0.0 -- ucmatose -C 5 -f ip -s "$4"
+	pair "ucmatose to a server on every IPv6 address, $1" 7471 "$2" "$3" \
+		ucmatose -C 5 -f ipv6 -b :: -- ucmatose -C 5 -f ipv6 -s "$5"
+}

@@ -30,6 +30,20 @@ join_wire() {
 	wire_up
 }
 
+# leave_wire: what make_wire and join_wire have made is taken away.
+leave_wire() {
+	local dev
+	for dev in va vb; do
+		[ ! -e /sys/class/net/$dev ] || ip link del $dev
+	done
+	ip rule add pref 0 lookup local
+	ip -6 rule add pref 0 lookup local
+	ip rule flush
+	ip -6 rule flush
+	ip rule add pref 32766 lookup main
+	ip -6 rule add pref 32766 lookup main
+}
+
 # wire_rules A B NET TABLE: what is for NET.1 of A or NET.2 of B is looked up in TABLE and the next.
 wire_rules() {
 	local dev

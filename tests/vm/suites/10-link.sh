@@ -3,18 +3,13 @@
 # guest: --smp 1
 #
 # Devices over every kind of interface; what is refused, and how; how a port follows its
-# interface; unloading.
+# interface; a bond that loses a member under traffic; unloading.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/link.sh
+. "$(dirname "$0")/../lib/link.sh"
 
-has_netdev() { rdma link show "$1/1" | grep -qE "netdev $2( |$)"; }
-state_is() { rdma link show "$1/1" | grep -q "state $2 "; }
-no_device() { ! rdma link show | grep -q "link $1/"; }
 rate_of() { cat "/sys/class/infiniband/$1/ports/1/rate"; }
-first_gid() { cat "/sys/class/infiniband/$1/ports/1/gids/0"; }
-
-# A link-local GID: programs skip one whose second half is zero.
-gid_is_set() { first_gid "$1" | grep -E '^fe80(:0000){3}:' | grep -vE '(:0000){4}$'; }
 
 # one_kind KIND NETDEV ADDRESS: a device over an interface that is up, used by its own address.
 one_kind() {
@@ -59,10 +54,11 @@ make_kinds() {
 	ip addr add fd02:8::1/64 dev sit1 nodad
 	ip link add wg0 type wireguard
 	ip addr add 10.2.9.1/24 dev wg0
+	ip link add wg1 type wireguard
 	ip tuntap add tun0 mode tun
 	ip addr add 10.2.10.1/24 dev tun0
 	local i
-	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1 gre1 ipip1 sit1 wg0; do
+	for i in eth0.7 dum0 slave0 bond0 port0 br0 ve0 ve1 gre1 ipip1 sit1 wg0 wg1; do
 		ip link set $i up
 	done
 }
@@ -92,6 +88,17 @@ time.sleep(3600)'
 	ip link set tun0 up
 	one_kind tun tun0 10.2.10.1
 	stop tun
+	gids_of_tunnels
+}
+
+gids_of_tunnels() {
+	local i names=()
+	for i in gre1 ipip1 sit1 wg0 wg1; do
+		names+=("t-$i")
+		link_add "t-$i" - $i || not_ok "a device over $i"
+	done
+	check "tunnels: no two have the same GID" gids_differ "${names[@]}"
+	for i in "${names[@]}"; do rdma link delete "$i"; done
 }
 
 refusals() {
@@ -112,58 +119,29 @@ refusals() {
 	check "delete it" rdma link delete k0
 }
 
-# Events of a port, as a program sees them.
-watch_events() {
-	new_log asyncwatch
-	timeout 60 stdbuf -oL ibv_asyncwatch -d k0 >"$log" 2>&1 &
-	watcher=$! events=$log
-	until_true 10 grep -q 'async event FD' "$events"
-}
-
-times_said() { grep -c "$1" "$events"; }
-said() { [ "$(times_said "$1")" -ge "$2" ]; }
-
 port_follows() {
 	check "a device over ve0" link_add k0 - ve0
 	until_true 5 state_is k0 ACTIVE
-	watch_events || not_ok "ibv_asyncwatch starts" "$log"
-	ip link set ve0 down
-	check "interface down: port down" until_true 5 state_is k0 DOWN
-	check "interface down: IBV_EVENT_PORT_ERR" until_true 5 said PORT_ERR 1
-	ip link set ve0 up
-	check "interface up: port active" until_true 5 state_is k0 ACTIVE
-	check "interface up: IBV_EVENT_PORT_ACTIVE" until_true 5 said PORT_ACTIVE 1
+	watch_events k0 || not_ok "ibv_asyncwatch starts" "$log"
+	follows_state veth k0 - ve0
 	ip link set ve1 down
 	check "carrier lost: port down" until_true 5 state_is k0 DOWN
 	[ "$DEV_TYPE" != kiwarp ] ||
-		check "carrier lost: IBV_EVENT_PORT_ERR" until_true 5 said PORT_ERR 2
+		check "carrier lost: IBV_EVENT_PORT_ERR" until_true 5 told PORT_ERR 2
 	ip link set ve1 up
 	check "carrier back: port active" until_true 5 state_is k0 ACTIVE
 	[ "$DEV_TYPE" != kiwarp ] ||
-		check "carrier back: IBV_EVENT_PORT_ACTIVE" until_true 5 said PORT_ACTIVE 2
-	ip link set ve0 mtu 9000
-	check_says "MTU 9000: active_mtu 4096" 'active_mtu:[[:space:]]+4096' ibv_devinfo -d k0
-	ip link set ve0 mtu 1500
-	check_says "MTU 1500: active_mtu 1024" 'active_mtu:[[:space:]]+1024' ibv_devinfo -d k0
-	ip link set ve0 name other0
-	check "renamed interface: the link shows the new name" has_netdev k0 other0
-	check "renamed interface: port active" state_is k0 ACTIVE
+		check "carrier back: IBV_EVENT_PORT_ACTIVE" until_true 5 told PORT_ACTIVE 2
+	follows_mtu veth k0 - ve0
+	follows_name veth k0 - ve0
 	note "rate over veth: $(rate_of k0)"
 	# Ethernet's 10 Gb/s is what veth reports.
 	check_says "the rate is the interface's speed" '^10 Gb/sec' rate_of k0
-	ip link set other0 name ve0
 	pair "rping after all that" 7174 - - \
 		rping -s -a 10.2.5.1 -C 2 -- rping -c -a 10.2.5.1 -C 2
-	if [ "$DEV_TYPE" = kiwarp ]; then
-		# Since Linux 6.14 the RDMA core would raise them, too.
-		check_says "no IBV_EVENT_PORT_ERR came twice" '^2$' times_said PORT_ERR
-		check_says "no IBV_EVENT_PORT_ACTIVE came twice" '^2$' times_said PORT_ACTIVE
-	fi
-	ip link del ve0
-	check "interface unregistered: the device goes" until_true 10 no_device k0
-	check "interface unregistered: a program learns it" until_true 10 said DEVICE_FATAL 1
-	kill $watcher 2>/dev/null
-	wait $watcher 2>/dev/null
+	[ "$DEV_TYPE" != kiwarp ] || none_came_twice veth 2
+	follows_removal veth k0 ip link del ve0
+	end_watch
 }
 
 true_values() {
@@ -244,6 +222,79 @@ held_up() {
 	check "held up: it goes" until_true 20 no_device k0
 }
 
+# A bond at either end of two wires, m0 and m1, between two namespaces.
+make_bonds() {
+	local ns n=0
+	for ns in a b; do
+		ip netns add "$ns" || return
+		# rdma_cm tells interfaces by number across namespaces.
+		n=$((n + 1))
+		ip -n "$ns" link add bond9 index "40$n" type bond mode active-backup miimon 20 &&
+			ip -n "$ns" addr add "10.3.0.$n/24" dev bond9 && ip -n "$ns" link set bond9 up || return
+	done
+	for n in 0 1; do
+		ip link add "m$n" netns a type veth peer name "m$n" netns b || return
+		for ns in a b; do ip -n "$ns" link set "m$n" master bond9 && ip -n "$ns" link set "m$n" up || return; done
+	done
+	for ns in a b; do
+		until_true 20 takes_member "$ns" m0 || return
+	done
+}
+
+# takes_member NS MEMBER: it can be the one in use, and is from here on.
+takes_member() { ip -n "$1" link set bond9 type bond active_slave "$2"; }
+uses_member() {
+	[ "$(in_ns a cat /sys/class/net/bond9/bonding/active_slave)" = "$1" ] &&
+		[ "$(in_ns b cat /sys/class/net/bond9/bonding/active_slave)" = "$1" ]
+}
+came_by() { in_ns b cat "/sys/class/net/$1/statistics/rx_bytes"; }
+
+# Half of a transfer can go by m0, so that it is under way when m0 is lost.
+swallows_half() {
+	ip netns exec b nft -f - <<-END
+		table netdev wire {
+			chain half {
+				type filter hook ingress device "m0" priority 0;
+				quota over 3000000 bytes drop
+			}
+		}
+	END
+}
+
+bond_loses_member() {
+	local message
+	check "bond: two of two members" make_bonds
+	check "bond: a device at either end" link_add n0 a bond9
+	link_add n1 b bond9 || not_ok "bond: the other device"
+	check "bond: a port is active" until_true 5 state_is n0 ACTIVE
+	check "bond: the other is" until_true 5 state_is n1 ACTIVE
+	check "bond: its first member takes half of a transfer" swallows_half
+	start bond-server b rping -s -a 10.3.0.2 -p 7178 -C 100 -S 65535 -V
+	wait_server bond-server b 7178 || not_ok "rping's server listens" "$server_log"
+	start bond-client a rping -c -a 10.3.0.2 -p 7178 -C 100 -S 65535 -V
+	message=$server_log
+	check "bond: half has gone by it" until_true 30 is_more 3000000 came_by m0
+	check "bond: the transfer is under way" not_gone bond-client
+	ip -n a link set m0 down
+	check "bond: a member is lost, the other takes over" until_true 20 uses_member m1
+	check "bond: the transfer completes" await bond-client || said "$message" client
+	check "bond: at the server, too" await bond-server
+	check "bond: the rest went by the other member" is_more 3000000 came_by m1
+	ip -n a link set m0 up
+	ip -n b link set m1 nomaster
+	ip -n a link set m1 nomaster
+	ip netns exec b nft flush ruleset
+	check "bond: a member taken away, the other takes over" until_true 20 uses_member m0
+	pair "bond: rping by the member that is left" 7178 b a \
+		rping -s -a 10.3.0.2 -p 7178 -C 2 -- rping -c -a 10.3.0.2 -p 7178 -C 2
+	check "bond: its devices go" rdma link delete n0
+	rdma link delete n1
+	ip netns del a
+	ip netns del b
+}
+
+not_gone() { ! gone "${jobs[$1]}"; }
+
 # Devices go when the module does; interfaces must be free to go afterwards.
 unload() {
 	local i
@@ -273,6 +324,7 @@ if [ "$DEV_TYPE" = kiwarp ]; then
 	held_up
 fi
 port_follows
+[ "$DEV_TYPE" != kiwarp ] || bond_loses_member
 check "40 times add and delete" churn
 namespace_goes
 unload

@@ -102,6 +102,44 @@ mended() {
 	stop server
 }
 
+# What refuses connections, and what doctor reads of it: nft's own answer, and a daemon that runs. Who
+# does as it says has a port that is open.
+refuses() {
+	check "a firewall that refuses what it has no rule for" firewall
+	check "a port mapper runs" start_iwpmd
+	check "doctor: refused, but no error" ask_doctor --port 7198
+	finds "a firewall without a rule for the port" \
+		'warning firewall: the chain inet filter input of nftables has no rule that accepts TCP port 7198'
+	finds "iwpmd" 'note +iwpmd: iwpmd runs'
+	pkill -x iwpmd
+	check "the port mapper ends" until_true 20 no_iwpmd
+	check "what doctor says opens the port" nft insert rule "$(advice)"
+	check "doctor: no error with a rule for the port" ask_doctor --port 7198 --port 7050
+	finds "the firewall's rule" 'ok +firewall: the chain inet filter input of nftables accepts TCP port 7198'
+	finds "a range that it had" 'ok +firewall: the chain inet filter input of nftables accepts TCP port 7050'
+	finds "no iwpmd" 'ok +iwpmd: iwpmd does not run'
+	pair "rping through the open port" 7198 - - \
+		rping -s -a 10.3.0.1 -p 7198 -C 1 -- rping -c -a 10.3.0.1 -p 7198 -C 1
+	check "the firewall goes" nft flush ruleset
+	ask_doctor
+	finds "no firewall" 'ok +firewall: no chain of nftables refuses'
+}
+firewall() {
+	nft -f - <<-END
+		table inet filter {
+			chain input {
+				type filter hook input priority filter; policy drop;
+				ct state established accept
+				tcp dport { 22, 7000-7100 } accept
+			}
+		}
+	END
+}
+start_iwpmd() { iwpmd && until_true 30 bash -c "ss -Hlun | grep -q :3935"; }
+no_iwpmd() { ! pgrep -x iwpmd; }
+# advice: the rule that doctor would have inserted.
+advice() { sed -n 's/.*nft insert rule \(.* accept\),.*/\1/p' "$OUT/doctor"; }
+
 ends() {
 	kiwarp down ve0
 	check "del --persistent without a device" kiwarp del kiwarp0 --persistent
@@ -136,6 +174,7 @@ commands
 comes_back
 mistakes
 mended
+refuses
 ends
 teardown_pair
 finish

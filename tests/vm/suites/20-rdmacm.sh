@@ -7,14 +7,6 @@
 # shellcheck source=../lib/examples.sh
 . "$(dirname "$0")/../lib/examples.sh"
 
-# A server on every address is reached through each device and family.
-wildcard() {
-	pair "ucmatose to a server on every IPv4 address" 7471 a b \
-		ucmatose -C 5 -f ip -b 0.0.0.0 -- ucmatose -C 5 -f ip -s 10.1.0.1
-	pair "ucmatose to a server on every IPv6 address" 7471 a b \
-		ucmatose -C 5 -f ipv6 -b :: -- ucmatose -C 5 -f ipv6 -s fd01::1
-}
-
 # siw has no address to be found by on lo.
 over_lo() {
 	check "a device over lo" link_add dl - lo
@@ -37,7 +29,7 @@ load_modules
 add_pair
 examples "two namespaces, IPv4" a b 10.1.0.1 ip
 examples "two namespaces, IPv6" b a fd01::2 ipv6
-wildcard
+wildcard "two namespaces" a b 10.1.0.1 fd01::1
 [ "$DEV_TYPE" != kiwarp ] || lo_beside_others
 teardown_pair
 finish
