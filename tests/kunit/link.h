@@ -13,7 +13,7 @@
 #include "stream/counters.h"
 #include "stream/ops.h"
 
-#define KT_MAX		64
+#define KT_MAX		256
 #define KT_MAX_WQE	1024
 
 /* Registered memory: each region has two extents and stands between guards. */

@@ -96,7 +96,6 @@ static void kt_test_threshold(struct kunit *test)
 static void kt_test_abort(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
-	unsigned long begin = jiffies;
 
 	kt_post_send(l, 0, KT_LONG);
 	kt_post_send(l, 0, KT_LONG);
@@ -105,7 +104,6 @@ static void kt_test_abort(struct kunit *test)
 	kw_stream_abort(&l->s);
 	KUNIT_EXPECT_NE(test, 0UL,
 			wait_for_completion_timeout(&l->ended, 10 * HZ));
-	KUNIT_EXPECT_LT(test, jiffies - begin, 2UL * HZ);
 	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
 }
 
