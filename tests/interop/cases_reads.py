@@ -2,11 +2,13 @@
 """Kiwarp reads, and the peer's Read Responses are wrong."""
 import wire
 from cases_errors import CATASTROPHE, O_OPCODE, T_BOUNDS, T_STAG, T_VERSION, T_WRAP
-from cases_good import completed, expect_request, open_gate, pattern, respond
-from harness import case, event_for, same
+from cases_good import completed, expect_request, expect_response, open_gate, pattern, respond
+from harness import AREA, case, event_for, same
 from subject import BAD_RESP_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, TERM_SENT, WC_READ, WR_FLUSH_ERR
 
 SIZE = 48
+WIDE = 1 << 18
+BACKGROUND = b"\xb6"  # what an area holds where nobody has written: common/pattern.h
 CUTS = ("whole", "random", "bytes")
 BYTES = pattern(SIZE)
 
@@ -155,3 +157,35 @@ def _(env):
         done = env.subject.completions(link.name, "send", 1)
         same("Read", [(1, LOC_QP_OP_ERR)], [(w.wr_id, w.status) for w in done])
         env.ended(link, reason=TERM_SENT | CATASTROPHE.packed())
+
+
+for kiwarp in ("responder", "initiator"):
+
+    @case(f"rdma resource tells of Reads that are under way, Kiwarp is {kiwarp}")
+    def _(env, kiwarp=kiwarp):
+        # More than TCP takes from Kiwarp while the peer reads nothing.
+        wide, count = env.subject.mr("wide", WIDE, "remote_read"), 3
+        link = env.open(kiwarp, window=2048)
+        subject, peer = env.subject, link.peer
+        open_gate(link)
+        at_rest = {"tx_read_msn": 1, "rx_read_msn": 1, "reads_out": 0, "reads_in": 0}
+        env.until_details(link, **at_rest, sq_posted=0, sq_taken=0, sq_done=0, rq_posted=2, rq_taken=0)
+        for n in (1, 2):
+            subject.must("read", link.name, n, 7, 100 * n, f"local:{64 * n}:{SIZE}")
+        sinks = [expect_request(peer, n, SIZE, 7, 100 * n) for n in (1, 2)]
+        env.until_details(link, tx_read_msn=3, reads_out=2, sq_posted=2, sq_taken=2, sq_done=0)
+        peer.send(*respond(*sinks[0], [BYTES]))
+        completed(env, link, "send", (1, WC_READ, SIZE))
+        env.until_details(link, tx_read_msn=3, reads_out=1, sq_taken=2, sq_done=1)
+        peer.send(*[peer.read_request(8, 0, WIDE, wide.stag, wide.to) for _ in range(count)])
+        env.until_details(link, rx_read_msn=1 + count, reads_in=count, reads_out=1)
+        for _ in range(count):
+            expect_response(peer, 8, 0, BACKGROUND * WIDE)
+        env.until_details(link, rx_read_msn=1 + count, reads_in=0, reads_out=1)
+        peer.send(*respond(*sinks[1], [BYTES]))
+        completed(env, link, "send", (2, WC_READ, SIZE))
+        env.until_details(link, tx_read_msn=3, reads_out=0, sq_taken=2, sq_done=2)
+        subject.erase("local")
+        # Looking at as much after each case to come would take its time.
+        subject.mr("wide", AREA, "remote_read")
+        env.graceful(link)

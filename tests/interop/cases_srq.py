@@ -4,15 +4,17 @@ means for the others.
 
 A message takes the queue's next receive with its first segment. MSNs are each connection's own.
 """
+import contextlib
 import random
 
 import wire
 from cases_errors import P_STAG, PAYLOAD, U_LENGTH, U_MO, U_MSN, U_NO_BUFFER
+from cases_ext import imm_message, received
 from cases_good import completed, pattern, send_message, split
 from cases_teardown import after_reset, both_close, broken_off
 from harness import AREA, INBOX, INBOX_LEN, INBOX_STEP, CheckFailed, case, event_for, same
 from peer import Closed, Reset
-from subject import LOC_LEN_ERR, QP_FATAL, SRQ_LIMIT, SUCCESS, TERM_RECEIVED, TERM_SENT, WC_RECV
+from subject import LOC_LEN_ERR, QP_FATAL, SRQ_LIMIT, SUCCESS, TERM_RECEIVED, TERM_SENT, WC_RECV, WC_RECV_IMM
 
 BACKGROUND = b"\xb6"  # what an area holds where nobody has written: common/pattern.h
 CUTS = ("whole", "random", "bytes")
@@ -72,8 +74,11 @@ class Scene:
         self.env.holds(INBOX, *(look or (0, b"")))
 
 
-def shared(name, receives=2, roles=ROLES):
-    """Registers a case of connections that share so many receives, for each of the roles."""
+def shared(name, receives=2, roles=ROLES, setting=None):
+    """Registers a case of connections that share so many receives, for each of the roles.
+
+    setting: that is on for the connections.
+    """
 
     def register(function):
         global _cut
@@ -82,7 +87,8 @@ def shared(name, receives=2, roles=ROLES):
             _cut += 1
 
             def run(env, kiwarp=kiwarp, cut=cut):
-                scene = Scene(env, kiwarp, receives, cut)
+                with env.setting(setting, 1) if setting else contextlib.nullcontext():
+                    scene = Scene(env, kiwarp, receives, cut)
                 function(scene, *scene.links)
                 scene.holds()
 
@@ -157,6 +163,26 @@ def _(s, *links):
     same("receives", list(range(1, 16)), sorted(taken))
     for link in links:
         s.env.graceful(link)
+
+
+@shared("Immediate Data takes a receive as a Send does, and none of its bytes", receives=5, setting="immediate")
+def _(s, one, two):
+    target, long = s.env.area("target"), pattern(60)
+    s.whole(one, 1, 1, b"a Send")
+    two.peer.send(imm_message(1, 0x01020304))
+    received(s.env, two, (2, WC_RECV_IMM, 0, 0x01020304))
+    # Between the segments of another connection's message.
+    s.begin(one, 2, 3, long[:20])
+    two.peer.send(wire.tagged(wire.WRITE, target.stag, target.to, PAYLOAD), imm_message(2, 7, wire.IMM_SE))
+    received(s.env, two, (4, WC_RECV_IMM, len(PAYLOAD), 7))
+    one.peer.send(wire.untagged(wire.SEND, wire.QN_SEND, 2, long[20:], mo=20), imm_message(3, 0))
+    s.placed(3, 20, long[20:])
+    received(s.env, one, (3, WC_RECV, 60, None), (5, WC_RECV_IMM, 0, 0))
+    s.env.holds("target", 0, PAYLOAD)
+    fault = imm_message(3, 1)
+    two.peer.send(fault)
+    s.terminated(two, U_NO_BUFFER, fault)
+    s.goes_on(one, msn=4)
 
 
 # --- no receive left ---

@@ -17,9 +17,10 @@ from cases_errors import (
     Scene,
     error,
 )
+from cases_ext import CMP_SWAP, FETCH_ADD, ONES, O_CATASTROPHE, atomic, expect_answer, extended, in_memory
 from cases_good import completed, expect_response
-from harness import case, same
-from subject import SUCCESS, WC_BIND_MW, WC_LOCAL_INV, WC_RECV, WITH_INV, WR_FLUSH_ERR
+from harness import case, event_for, same
+from subject import SUCCESS, WC_BIND_MW, WC_LOCAL_INV, WC_RECV, WITH_INV, WR_FLUSH_ERR, Area
 
 REGION = "bindable"
 FROM, LENGTH = 1000, 1500
@@ -190,7 +191,70 @@ def _(env):
     scene.peer.send(fault, cut="whole")
     env.terminated(scene.link, T_ASSOC, fault)
     scene.peer.close()
+    env.ended(scene.link, event_for(T_ASSOC))
     own.peer.send(fault, own.peer.read_request(7, 0, len(PAYLOAD), stag, to))
     expect_response(own.peer, 7, 0, PAYLOAD)
     env.holds(REGION, FROM, PAYLOAD)
     env.graceful(own)
+
+
+# --- atomic operations: it is the address that is aligned, whatever the window's start and the offset ---
+
+ODD = FROM + 3
+ALIGN = -ODD % 8
+
+
+def words(env, link, access="remote_atomic,zero_based", start=ODD):
+    """A window for atomic operations, as an area of its own."""
+    stag, to = bound(env, link, access=access, start=start)
+    return Area("window", LENGTH, to, stag)
+
+
+for access in ("remote_atomic,zero_based", "remote_atomic"):
+
+    @extended("atomics", f"window, {access}, from an odd address: FetchAdd and CmpSwap at both ends")
+    def _(env, link, access=access):
+        window, peer = words(env, link, access), link.peer
+        last = (LENGTH - ALIGN) // 8 * 8 - 8 + ALIGN
+        for n, offset in enumerate((ALIGN, last)):
+            env.subject.fill(REGION, ODD + offset, in_memory(40 + n))
+            peer.send(
+                atomic(peer, FETCH_ADD, 2 * n, window, offset, 2, 0),
+                atomic(peer, CMP_SWAP, 2 * n + 1, window, offset, 0xA0B0, ONES, 42 + n),
+            )
+            expect_answer(peer, 2 * n + 1, 2 * n, 40 + n)
+            expect_answer(peer, 2 * n + 2, 2 * n + 1, 42 + n)
+            env.holds(REGION, ODD + offset, in_memory(0xA0B0))
+
+
+def atomic_request(s, window, offset, op=FETCH_ADD):
+    return atomic(s.peer, op, 1, window, offset, 1, ONES if op else 0)
+
+
+@error("window without the right: Atomic Request", P_ACCESS, setting="atomics")
+def _(s):
+    return atomic_request(s, words(s.env, s.link, BOTH + ",zero_based"), ALIGN)
+
+
+for op, offset in ((FETCH_ADD, 0), (FETCH_ADD, 8), (CMP_SWAP, ALIGN + 4), (CMP_SWAP, ALIGN + 1)):
+
+    @error(f"window from an odd address: operation {op} at offset {offset}", O_CATASTROPHE, setting="atomics")
+    def _(s, op=op, offset=offset):
+        return atomic_request(s, words(s.env, s.link), offset, op)
+
+
+@error("window from an odd address: Atomic Request beyond its end", P_BOUNDS, setting="atomics")
+def _(s):
+    return atomic_request(s, words(s.env, s.link), LENGTH - 7)
+
+
+@error("window of another stream: Atomic Request", P_ASSOC, setting="atomics")
+def _(s):
+    return atomic_request(s, words(s.env, s.env.open()), ALIGN)
+
+
+@error("window that was invalidated: Atomic Request", P_STAG, setting="atomics")
+def _(s):
+    window = words(s.env, s.link)
+    invalidate(s.env, s.link, window.stag)
+    return atomic_request(s, window, ALIGN)

@@ -382,6 +382,21 @@ class Env:
         link.peer.close()
         self.ended(link, flushed=flushed)
 
+    # --- what the administrator sees ---
+
+    def details(self, link):
+        """What `rdma resource` tells of Kiwarp's end."""
+        return dict(item.split("=") for item in self.subject.do("details", link.name).split())
+
+    def until_details(self, link, **want):
+        """Waits until the values are what they have to be."""
+
+        def come():
+            got = self.details(link)
+            return {name: int(got[name]) for name in want} == want
+
+        self.until(f"{want}", come)
+
     # --- memory ---
 
     def holds(self, name, offset, buf):

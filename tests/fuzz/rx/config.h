@@ -33,12 +33,16 @@ struct Config {
   u8 rtr;
   u32 access;  // of the queue pair
   u32 ird, ord;
-  unsigned recvs;  // receives posted
-  unsigned reads;  // RDMA Reads posted
-  bool sends;      // a Send and a Write are posted, too
-  bool zcopy;      // they are sent without a copy
-  bool immediate;  // the setting; the Write that is posted has an immediate
-  bool atomics;    // the setting; every second Read that is posted is a FetchAdd
+  unsigned recvs;        // receives posted
+  unsigned reads;        // RDMA Reads posted
+  bool sends;            // a Send and a Write are posted, too
+  bool zcopy;            // they are sent without a copy
+  bool immediate;        // the setting; the Write that is posted has an immediate
+  bool atomics;          // the setting; every second Read that is posted is a FetchAdd
+  bool immediate_alone;  // and a Send with Immediate is posted
+  bool local;            // windows are invalidated and bound behind the Reads
+  bool fence;            // and not before those are done
+  bool spoilt;           // the receive behind the last one is not valid
   int rcvbuf;
   u32 seq;        // of the first byte
   u32 cuts;       // seed of the pieces of the stream
@@ -69,7 +73,12 @@ struct Config {
     immediate = (d & 0x20) != 0;
     atomics = (d & 0x40) != 0;
     if (atomics && access != 0) access |= IB_ACCESS_REMOTE_ATOMIC;
-    cuts = static_cast<u32>(in.next() << 8) | d;
+    local = (d & 0x80) != 0;
+    const u8 e = in.next();
+    spoilt = (e & 1) != 0;
+    immediate_alone = immediate && (e & 2) != 0;
+    fence = (e & 4) != 0;
+    cuts = static_cast<u32>(e << 8) | d;
   }
 };
 

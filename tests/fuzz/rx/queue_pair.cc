@@ -61,19 +61,19 @@ const Window& windowOf(u8 id) { return kWindows[id - kRegions]; }
 
 bool inWindow(const Window& w, u64 off) { return off >= w.shift && off - w.shift < w.len; }
 
-// A byte of kBindable.
-bool bindableWritable(u64 off) {
-  return std::any_of(kWindows.begin(), kWindows.end(), [off](const Window& w) {
-    return (w.access & IB_ACCESS_REMOTE_WRITE) != 0 && w.pd == &kPd && w.bound &&
+// A byte of kBindable; bound: by the windows, too, that were not at first.
+bool bindableWritable(u64 off, bool bound) {
+  return std::any_of(kWindows.begin(), kWindows.end(), [off, bound](const Window& w) {
+    return (w.access & IB_ACCESS_REMOTE_WRITE) != 0 && w.pd == &kPd && (w.bound || bound) &&
            w.streams != For::kAnotherStream && inWindow(w, off);
   });
 }
 
 // Posted work names two regions; the others need a right of the queue pair, too.
-bool writable(u8 region, u64 off, u32 qp_access) {
+bool writable(u8 region, u64 off, u32 qp_access, bool bound) {
   const bool posted = region == kReceive || region == kSink;
   const u32 access = posted ? IB_ACCESS_LOCAL_WRITE : IB_ACCESS_REMOTE_WRITE & qp_access;
-  if (region == kBindable) return access != 0 && bindableWritable(off);
+  if (region == kBindable) return access != 0 && bindableWritable(off, bound);
   return (kLayouts[region].access & access) != 0 && kLayouts[region].pd == &kPd;
 }
 
@@ -121,6 +121,16 @@ shim::Bytes bytesOf(u8 id) {
   return {from, from + static_cast<ptrdiff_t>(windowOf(id).len)};
 }
 
+// What is done to windows without a message, one after the other.
+struct Local {
+  u8 opcode;
+  u8 id;
+};
+constexpr Local kLocal[] = {{KIWARP_OP_LOCAL_INV, kWindow},
+                            {KIWARP_OP_BIND_MW, kWindowUnbound},
+                            {KIWARP_OP_BIND_MW, kWindow},
+                            {KIWARP_OP_LOCAL_INV, kWindowZeroBased}};
+
 QueuePair* current = nullptr;
 
 // Buffers of posted receives: their SGEs go to sge, a different list for each of the first four.
@@ -159,7 +169,7 @@ const kw_stream_ops kOps = {
     .wqe_zc_done = [](kw_stream* s, u32 index,
                       bool good) { QueuePair::of(s).zcopyDone(index, good); },
     .retire = [](kw_stream*, u32) { return false; },
-    .local_op = [](kw_stream*, const kw_wqe*) -> int { return IB_WC_LOC_QP_OP_ERR; },
+    .local_op = [](kw_stream* s, const kw_wqe* w) { return QueuePair::of(s).localOp(w); },
     .next_recv = [](kw_stream* s, kw_recv* r) { return QueuePair::of(s).nextRecv(r); },
     .recv_done =
         [](kw_stream* s, const kw_recv* r, u16 status, u32 len, bool solicited, bool invalidated,
@@ -291,9 +301,9 @@ shim::Bytes QueuePair::memory() {
 void QueuePair::checkUntouched() const {
   arena().each([this](u8 r, const kw_extent& e, u32 n) {
     // Of all others the first byte tells.
-    if (r != kBindable && writable(r, 0, config_.access)) return;
+    if (r != kBindable && writable(r, 0, config_.access, bound_)) return;
     for (u32 i = 0; i < n; i++)
-      KW_CHECK(e.va[i] == initial(r) || writable(r, e.off + i, config_.access));
+      KW_CHECK(e.va[i] == initial(r) || writable(r, e.off + i, config_.access, bound_));
   });
   for (const auto& [id, bytes] : at_invalidation_) KW_CHECK(bytes == bytesOf(id));
   if (failed) KW_CHECK(at_failure_ == memory());
@@ -302,8 +312,9 @@ void QueuePair::checkUntouched() const {
 bool QueuePair::nextWqe(kw_wqe* w) {
   KW_CHECK(!failed && !ended);
   const unsigned i = next_wqe_;
-  const unsigned total = config_.reads + (config_.sends ? 2 : 0);
-  if (i == total) return false;
+  const unsigned sends = config_.reads + (config_.local ? std::size(kLocal) : 0);
+  const unsigned alone = sends + (config_.sends ? 2 : 0);
+  if (i == alone + (config_.immediate_alone ? 1 : 0)) return false;
   *w = {};
   w->wr_id = i;
   w->index = i;
@@ -317,13 +328,22 @@ bool QueuePair::nextWqe(kw_wqe* w) {
       w->opcode = i % 4 == 1 ? KIWARP_OP_FETCH_ADD : KIWARP_OP_CMP_SWAP;
       w->sge[0].length = sizeof(u64);
     }
+  } else if (i < sends) {
+    const Local& local = kLocal[i - config_.reads];
+    w->opcode = local.opcode;
+    w->inv_stag = w->rkey = stagOf(local.id);
+    w->flags = config_.fence ? KIWARP_SQE_FENCE : 0;
+    w->num_sge = 0;
+  } else if (i == alone) {
+    w->opcode = KIWARP_OP_SEND_IMM;
+    w->num_sge = 0;
   } else {
-    w->opcode = i == config_.reads  ? KIWARP_OP_SEND
+    w->opcode = i == sends          ? KIWARP_OP_SEND
                 : config_.immediate ? KIWARP_OP_WRITE_IMM
                                     : KIWARP_OP_WRITE;
     w->sge[0] = {baseOf(kLarge) + 5, 1700, stagOf(kLarge)};
   }
-  w->len = w->sge[0].length;
+  w->len = w->num_sge != 0 ? w->sge[0].length : 0;
   wqe_done_.push_back(false);
   next_wqe_++;
   return true;
@@ -346,9 +366,28 @@ void QueuePair::zcopyDone(u32 index, bool good) {
   if (good) wqeDone(index, IB_WC_SUCCESS);
 }
 
+// A window that is bound again keeps its STag here, so that the peer has a use for it.
+int QueuePair::localOp(const kw_wqe* w) {
+  KW_CHECK(!failed && !ended);
+  const Local& local = kLocal[w->index - config_.reads];
+  kw_mem& m = mems_[local.id];
+  KW_CHECK(w->opcode == local.opcode && atomic_read(&m.users) == 0);
+  m.valid = local.opcode == KIWARP_OP_BIND_MW;
+  if (m.valid) {
+    at_invalidation_.erase(local.id);
+    bound_ |= local.id == kWindowUnbound;
+  } else {
+    at_invalidation_[local.id] = bytesOf(local.id);
+  }
+  local_meanwhile |= arriving;
+  events.push_back({What::kLocal, w->index});
+  return IB_WC_SUCCESS;
+}
+
+// What is behind the last receive cannot be read, as if the process had spoilt it, or is none.
 int QueuePair::nextRecv(kw_recv* r) {
   KW_CHECK(!failed && !ended && !recv_taken_);
-  if (next_recv_ == config_.recvs) return 0;
+  if (next_recv_ == config_.recvs) return config_.spoilt ? -EINVAL : 0;
   *r = receive(next_recv_++, recv_sge_.data());
   recv_taken_ = true;
   return 1;

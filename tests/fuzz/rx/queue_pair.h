@@ -53,6 +53,7 @@ enum class What : u8 {
   kDone,
   kInvalidated,
   kReadInvalidated,
+  kLocal,
   kFailed,
   kClosing,
   kEnded
@@ -77,6 +78,9 @@ class QueuePair {
   std::vector<Event> events;
   bool failed = false;
   bool ended = false;
+  // The peer's stream arrives, and a window was bound or invalidated meanwhile.
+  bool arriving = false;
+  bool local_meanwhile = false;
 
   // The invariants while the stream is not in the middle of something.
   void checkLegal() const;
@@ -91,6 +95,7 @@ class QueuePair {
   void wqeDone(u32 index, u16 status);
   void zcopyStart(u32 index);
   void zcopyDone(u32 index, bool good);
+  int localOp(const kw_wqe* w);
   int nextRecv(kw_recv* r);
   void recvDone(const kw_recv* r, u16 status, u32 len, u64 flags);
   void recvImm(const kw_recv* r, u32 len, u64 flags);
@@ -110,6 +115,7 @@ class QueuePair {
   std::map<u8, shim::Bytes> at_invalidation_;  // by RegionId
   unsigned next_wqe_ = 0;
   unsigned next_recv_ = 0;
+  bool bound_ = false;  // kWindowUnbound is, or was
   bool recv_taken_ = false;
   std::array<kiwarp_sge, 4> recv_sge_{};
   std::vector<bool> wqe_done_;

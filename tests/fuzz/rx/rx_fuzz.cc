@@ -18,6 +18,7 @@ struct Outcome {
   Bytes sent;
   std::vector<Event> events;
   std::array<u64, KW_NR_COUNTERS> counters;
+  bool local_meanwhile;    // windows changed while it arrived
   bool failed_before_end;  // by what had arrived
   bool failed;
 };
@@ -127,7 +128,9 @@ Outcome run(const Config& config, const Bytes& stream, u32 seed) {
     qp.checkLegal();
     if (config.blocked) tcp.block();
     if (seed != 0) shim::failAllocation(config.fail);
+    qp.arriving = true;
     feed(config, tcp, qp, stream, seed);
+    qp.arriving = false;
     shim::failAllocation(0);
     out.memory = QueuePair::memory();
     out.failed_before_end = qp.failed;
@@ -141,6 +144,7 @@ Outcome run(const Config& config, const Bytes& stream, u32 seed) {
     out.sent = tcp.sent();
     out.events = qp.events;
     out.failed = qp.failed;
+    out.local_meanwhile = qp.local_meanwhile;
     for (int i = 0; i < KW_NR_COUNTERS; i++) {
       out.counters[i] = qp.count(static_cast<kw_counter>(i));
     }
@@ -180,6 +184,8 @@ bool invalidated(const Outcome& o) {
 void checkSame(const Config& config, Outcome a, Outcome b) {
   // How much is received before that depends on where passes end.
   if (failedLocally(a) || failedLocally(b)) return;
+  // What the peer may do with a window depends on when that pass was, too.
+  if (a.local_meanwhile || b.local_meanwhile) return;
   // An operation is worked when its answer is sent: behind which Writes depends on the pieces, and
   // whether a Send with Invalidate that does not wait for the answer takes its region away.
   if (config.atomics && (invalidated(a) || invalidated(b))) return;

@@ -126,6 +126,7 @@ Link& Links::at(const std::string& name) {
 void Links::forget(const std::string& name) {
   Link& link = at(name);
   const rdma_cm_id* id = link.id.get();
+  if (id && id->qp) async_->drop(id->qp);
   // The queue pair and the identifier go before the completion queues.
   link.id.reset();
   links_.erase(name);
@@ -156,6 +157,7 @@ void Links::createSrq(const std::string& name, uint32_t entries) {
 void Links::destroySrq(const std::string& name) {
   const auto found = srqs_.find(name);
   if (found == srqs_.end()) fail("no shared receive queue %s", name.c_str());
+  async_->drop(found->second.get());
   checkErrno(ibv_destroy_srq(found->second.get()), "ibv_destroy_srq");
   static_cast<void>(found->second.release());
   srqs_.erase(found);

@@ -16,6 +16,7 @@
 #include "areas.h"
 #include "command.h"
 #include "common/error.h"
+#include "common/resources.h"
 #include "links.h"
 
 namespace kiwarp::interop {
@@ -57,6 +58,7 @@ class Subject {
   std::string event(Command& c);
   std::string async(Command& c);
   std::string state(Command& c);
+  std::string details(Command& c);
   std::string reset(Command& c);
   std::string qpAccess(Command& c);
   std::string recv(Command& c);
@@ -108,6 +110,7 @@ const std::map<std::string, Subject::Handler> Subject::kHandlers = {
     {"event", &Subject::event},
     {"async", &Subject::async},
     {"state", &Subject::state},
+    {"details", &Subject::details},
     {"reset", &Subject::reset},
     {"qpaccess", &Subject::qpAccess},
     {"recv", &Subject::recv},
@@ -285,6 +288,19 @@ std::string Subject::async(Command& c) {
 
 std::string Subject::state(Command& c) {
   return vm::stateName(vm::queryState(links_.at(c.word()).qp()));
+}
+
+// details LINK: what the device tells an administrator of its queue pair, NAME=VALUE each
+std::string Subject::details(Command& c) {
+  const ibv_qp* qp = links_.at(c.word()).qp();
+  std::string text;
+  for (const vm::Resource& each :
+       vm::ownResources(ibv_get_device_name(qp->context->device), vm::ResourceKind::kQp)) {
+    if (each.lqpn != qp->qp_num) continue;
+    for (const auto& [name, value] : each.details)
+      text += vm::strf("%s=%s ", name.c_str(), value.c_str());
+  }
+  return text;
 }
 
 // reset LINK: its queue pair goes to RESET

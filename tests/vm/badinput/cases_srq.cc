@@ -4,7 +4,6 @@
 // pair leaves.
 
 #include <rdma/kiwarp-abi.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -450,77 +449,6 @@ void limitOfSenders(Env& env) {
   expectNumber("events in the end", kRounds + 1, events);
 }
 
-// The value of one of the device's own details of this process's only SRQ.
-uint32_t detail(const std::string& text, const std::string& name) {
-  const std::string key = " drv_" + name + " ";
-  const size_t at = text.find(key);
-  if (at == std::string::npos) fail("no%s in: %s", key.c_str(), text.c_str());
-  return static_cast<uint32_t>(std::stoul(text.substr(at + key.size())));
-}
-
-// The lines of "rdma resource show srq" that name this process.
-std::string shown() {
-  std::FILE* pipe = popen("rdma -dd resource show srq", "re");
-  if (!pipe) fail("rdma: %s", errnoName(errno).c_str());
-  std::string mine, line;
-  const std::string pid = strf(" pid %d ", getpid());
-  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) {
-    if (c != '\n') {
-      line += static_cast<char>(c);
-      continue;
-    }
-    if (line.find(pid) != std::string::npos) mine += line + " ";
-    line.clear();
-  }
-  if (const int status = pclose(pipe); status != 0) fail("rdma ends with %d", status);
-  return mine;
-}
-
-// What the device tells of the queue follows each step.
-void details(Env& env) {
-  Srq srq = createSrq(env.pd(), kEntries - 1, 1);
-  auto link = connect(env, srq.get());
-  uint32_t posted = 0, taken = 0, entries = kEntries, limit = 0;
-  const auto expectDetails = [&](const char* when) {
-    const std::string text = shown();
-    const std::string what(when);
-    expectNumber(what + ": entries", entries, detail(text, "entries"));
-    expectNumber(what + ": posted", posted, detail(text, "posted"));
-    expectNumber(what + ": taken", taken, detail(text, "taken"));
-    expectNumber(what + ": limit", limit, detail(text, "limit"));
-  };
-  const auto post = [&](uint32_t count) {
-    for (; count > 0; --count) mustPost(srq.get(), posted++);
-  };
-  const auto receive = [&](uint32_t count) {
-    for (; count > 0; --count) {
-      send(env, *link, 1);
-      env.expectWc(link->server.recv_cq.get(), taken++, {IBV_WC_SUCCESS}, "receive");
-    }
-  };
-  expectDetails("at first");
-  post(7);
-  expectDetails("posted");
-  limit = 4;
-  expectErrno("arm", 0, modify(srq.get(), IBV_SRQ_LIMIT, 0, limit));
-  receive(3);
-  expectDetails("armed, at the limit");
-  receive(1);
-  limit = 0;
-  env.expectEvent(srq.get(), {IBV_EVENT_SRQ_LIMIT_REACHED}, "limit");
-  expectDetails("below the limit");
-  post(13);
-  expectDetails("full");
-  entries = 32;
-  limit = 9;
-  expectErrno("larger", 0, modify(srq.get(), IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, entries, limit));
-  receive(2);
-  expectDetails("resized");
-  link.reset();
-  expectErrno("destroy", 0, ibv_destroy_srq(srq.release()));
-  expectSame("destroyed", "", shown());
-}
-
 }  // namespace
 
 void addSrqCases(std::vector<Case>* cases) {
@@ -531,7 +459,6 @@ void addSrqCases(std::vector<Case>* cases) {
   cases->push_back({"srq-busy", busy});
   cases->push_back({"srq-limit-event", limitOnce});
   cases->push_back({"srq-limit-event-senders", limitOfSenders});
-  cases->push_back({"srq-details", details});
   cases->push_back({"srq-resize", resize});
   cases->push_back({"srq-empty", empty});
   cases->push_back({"srq-last-wqe", lastWqe});

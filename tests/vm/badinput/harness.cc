@@ -2,6 +2,8 @@
 #include "badinput/harness.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -145,6 +147,15 @@ void mustRecv(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges) {
 Buffer::Buffer(ibv_pd* pd, size_t size, int access) : memory_(size + 2 * kMargin), size_(size) {
   std::memset(memory_.data(), kBackground, memory_.size());
   mr_ = regMr(pd, data(), size, access);
+}
+
+std::string rdma(const std::string& arguments) {
+  std::FILE* pipe = popen(("rdma " + arguments).c_str(), "re");
+  if (!pipe) fail("rdma: %s", errnoName(errno).c_str());
+  std::string text;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  if (const int status = pclose(pipe); status != 0) fail("rdma ends with %d", status);
+  return text;
 }
 
 ibv_sge Buffer::sge(int64_t offset, uint32_t length) const {

@@ -17,6 +17,9 @@ namespace kiwarp::vm {
 
 class Bystander;
 
+// What the command rdma prints; fails the case when it fails.
+std::string rdma(const std::string& arguments);
+
 // Throws "expected X got Y", which becomes the case's result.
 void expectSame(const std::string& what, const std::string& expected, const std::string& got);
 void expectErrno(const std::string& what, int expected, int got);
@@ -170,6 +173,7 @@ void addCreateCases(std::vector<Case>* cases);
 void addEmptyCases(std::vector<Case>* cases);
 void addRingCases(std::vector<Case>* cases);
 void addSrqCases(std::vector<Case>* cases);
+void addDetailsCases(std::vector<Case>* cases);
 void addWindowCases(std::vector<Case>* cases);
 // Another process's part in one of them.
 void beTenant(const std::string& address, uint16_t port);

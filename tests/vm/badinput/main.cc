@@ -45,6 +45,7 @@ std::vector<Case> allCases() {
   kiwarp::vm::addEmptyCases(&cases);
   kiwarp::vm::addRingCases(&cases);
   kiwarp::vm::addSrqCases(&cases);
+  kiwarp::vm::addDetailsCases(&cases);
   kiwarp::vm::addLocalCases(&cases);
   kiwarp::vm::addRemoteCases(&cases);
   kiwarp::vm::addWindowCases(&cases);

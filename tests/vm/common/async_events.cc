@@ -66,6 +66,11 @@ std::optional<AsyncEvent> AsyncEvents::waitFor(const void* element, const Deadli
   }
 }
 
+void AsyncEvents::drop(const void* element) {
+  while (auto event = tryNext()) kept_.push_back(*event);
+  std::erase_if(kept_, [element](const AsyncEvent& event) { return event.element == element; });
+}
+
 std::vector<AsyncEvent> AsyncEvents::drain() {
   while (auto event = tryNext()) kept_.push_back(*event);
   return std::exchange(kept_, {});

@@ -31,6 +31,8 @@ class AsyncEvents {
   // The next event that concerns the element; others before it are kept for later callers.
   std::optional<AsyncEvent> waitFor(const void* element, const Deadline& deadline);
   std::vector<AsyncEvent> drain();
+  // For an element that is about to be destroyed: another may get its address.
+  void drop(const void* element);
 
  private:
   ibv_context* context_;

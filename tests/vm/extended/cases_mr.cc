@@ -3,6 +3,7 @@
 // Memory regions: registered again as something else, and the rarer ways to register.
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -118,6 +119,89 @@ void reregToWrite(Env& env) {
   expectErrno("rights", 0,
               ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kWritable));
   expectWrites(env, "with rights", mr.get(), pages.memory.data());
+}
+
+// Runs it in another process: this one's child, which has the device's file from it.
+template <typename Call>
+int inChild(Call call) {
+  const pid_t child = fork();
+  if (child < 0) fail("fork: %s", errnoName(errno).c_str());
+  if (child == 0) _exit(call());
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) fail("the child has not ended");
+  return WEXITSTATUS(status);
+}
+
+// Another process cannot pin what is this one's. What needs no pinning anew it may change.
+void reregByOther(Env& env) {
+  Pages pages(2);
+  Mr mr = regMr(env.pd(), pages.memory.data(), pages.memory.size(), IBV_ACCESS_REMOTE_READ);
+  const auto rights = [&](int access) {
+    errno = 0;
+    return ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access);
+  };
+  expectErrno("another process, to write", EPERM,
+              inChild([&] { return rights(kWritable) == IBV_REREG_MR_ERR_CMD ? errno : 0; }));
+  expectNoWrite(env, "after that", mr.get(), pages.memory.data());
+  expectSame("another process, to read", "0", strf("%d", inChild([&] { return -rights(0); })));
+  expectErrno("its owner", 0, rights(kWritable));
+  expectWrites(env, "with rights", mr.get(), pages.memory.data());
+  expectSame("another process, when it was pinned to be written", "0",
+             strf("%d", inChild([&] { return -rights(kWritable | kReadable); })));
+  expectWrites(env, "with more rights", mr.get(), pages.memory.data());
+}
+
+// One byte by this address of a region's, then the memory.
+void expectAt(Env& env, const std::string& what, uint32_t rkey, uint64_t address,
+              const uint8_t* at) {
+  static uint8_t value;
+  Buffer from(env.pd(), kPage, IBV_ACCESS_LOCAL_WRITE);
+  auto link = env.connect();
+  writeByte(env, *link, from, ++value, address, rkey);
+  expectSame(what, strf("%d", value), strf("%d", *at));
+}
+
+void expectNothingAt(Env& env, const std::string& what, uint32_t rkey, uint64_t address) {
+  Buffer from(env.pd(), kPage, IBV_ACCESS_LOCAL_WRITE);
+  auto link = env.connect();
+  expectErrno(what, 0,
+              postSend(link->client.qp(), {Work::write(1, {from.sge(0, 1)}, address, rkey)}).error);
+  env.expectEnded(*link);
+}
+
+// Work requests and the peer name the first byte by 0, wherever it is, until the region has its
+// address again.
+void zeroBased(Env& env) {
+  constexpr size_t kFrom = 100, kLength = kPage + 7;
+  constexpr int kZero = kWritable | kReadable | IBV_ACCESS_ZERO_BASED;
+  Pages pages(3), other(3);
+  uint8_t* at = pages.memory.data() + kFrom;
+  Mr mr = regMr(env.pd(), at, kLength, kZero);
+  expectAt(env, "the first byte", mr->rkey, 0, at);
+  expectAt(env, "the last byte", mr->rkey, kLength - 1, at + kLength - 1);
+  expectNothingAt(env, "behind the end", mr->rkey, kLength);
+  expectNothingAt(env, "the address", mr->rkey, reinterpret_cast<uintptr_t>(at));
+
+  // As this side's source.
+  Buffer inbox(env.pd(), kPage, IBV_ACCESS_LOCAL_WRITE);
+  auto link = env.connect();
+  for (uint8_t i = 0; i < 10; ++i) at[i] = static_cast<uint8_t>(i + 1);
+  mustRecv(link->server.qp(), 1, {inbox.sge(0, 10)});
+  expectErrno("Send", 0, postSend(link->client.qp(), {Work::send(2, {{0, 10, mr->lkey}})}).error);
+  env.expectWc(link->server.recv_cq.get(), 1, {IBV_WC_SUCCESS}, "receive");
+  if (std::memcmp(inbox.data(), at, 10) != 0) fail("other bytes were sent");
+
+  uint8_t* moved = other.memory.data() + 5;
+  expectErrno("to other memory", 0,
+              ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, moved, kLength, 0));
+  expectAt(env, "the first byte of other memory", mr->rkey, 0, moved);
+  expectErrno("to addresses", 0,
+              ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kWritable));
+  expectAt(env, "by its address", mr->rkey, reinterpret_cast<uintptr_t>(moved), moved);
+  expectNothingAt(env, "by 0, which it was", mr->rkey, 0);
+  expectErrno("to offsets", 0,
+              ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kZero));
+  expectAt(env, "by 0 again", mr->rkey, 0, moved);
 }
 
 // A change of rights alone names no address: the region keeps its own, however often.
@@ -286,6 +370,8 @@ void refused(Env& env) {
   auto link = env.connect();
   ibv_ece ece{};
   expectErrno("ibv_query_ece", EOPNOTSUPP, ibv_query_ece(link->client.qp(), &ece));
+  ece.vendor_id = 1;
+  expectErrno("ibv_set_ece", EOPNOTSUPP, ibv_set_ece(link->client.qp(), &ece));
   for (ibv_wr_opcode op : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
     expectSame("ibv_query_qp_data_in_order", "0",
                strf("%d", ibv_query_qp_data_in_order(link->client.qp(), op, 0)));
@@ -297,6 +383,8 @@ void refused(Env& env) {
 void addMrCases(std::vector<Case>* cases) {
   cases->insert(cases->end(), {{"mr-rereg", reregAll},
                                {"mr-rereg-write", reregToWrite},
+                               {"mr-rereg-other-process", reregByOther},
+                               {"mr-zero-based", zeroBased},
                                {"mr-rereg-address", reregKeepsAddress},
                                {"mr-rereg-new-pages", reregNewPages},
                                {"mr-rereg-refused", reregRefused},

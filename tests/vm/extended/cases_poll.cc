@@ -3,6 +3,7 @@
 // Completion queues of ibv_create_cq_ex(), polled one completion at a time.
 
 #include <cerrno>
+#include <string>
 #include <thread>
 
 #include "extended/cases.h"
@@ -150,8 +151,20 @@ void stamps(Env& env) {
   env.expectAlive(*link);
 }
 
-// What does not fit is lost, and nothing else: no event, no end of the connection.
+// How many completions found their queue full.
+uint64_t overflows(Env& env) {
+  const std::string text =
+      rdma(strf("statistic show link %s/1", ibv_get_device_name(env.context()->device)));
+  const std::string key = " cq_overflows ";
+  const size_t at = text.find(key);
+  if (at == std::string::npos) fail("no%s in: %s", key.c_str(), text.c_str());
+  return std::stoull(text.substr(at + key.size()));
+}
+
+// What does not fit is lost and counted, and nothing else: no event, no end of the connection.
 void overrun(Env& env) {
+  const uint64_t before = overflows(env);
+  uint64_t reads = 0;
   auto link = connectEx(env, 4, IBV_WC_STANDARD_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
   for (uint64_t id = 0; id < 12; ++id) {
     mustRecv(link->server.qp(), id, {});
@@ -165,6 +178,7 @@ void overrun(Env& env) {
   const Deadline limit(seconds(20));
   for (uint64_t id = 0; id != 99;) {
     if (limit.passed()) fail("no Read completes");
+    ++reads;
     expectErrno("Read", 0,
                 postSend(link->client.qp(),
                          {Work::read(99, {probe.sge(0, 1)}, probe.address() + 8, probe.rkey())})
@@ -180,6 +194,8 @@ void overrun(Env& env) {
   for (uint64_t id = 0; id < 4; ++id) env.expectWc(receives, id, {IBV_WC_SUCCESS}, "a receive");
   ibv_wc wc{};
   expectNumber("those that did not fit", 0, static_cast<uint64_t>(ibv_poll_cq(receives, 1, &wc)));
+  // Eight of the receives, and what is missing of eight Sends and the Reads.
+  expectBetween("cq_overflows", 8, overflows(env) - before, 8 + 8 + reads - 1);
   env.expectAlive(*link);
 }
 

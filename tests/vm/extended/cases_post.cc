@@ -3,6 +3,7 @@
 // Posting by ibv_wr_*().
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,11 +46,14 @@ ibv_qp_init_attr_ex attributes(const QpConfig& config, uint64_t ops) {
 
 // A link whose queue pairs have the functions, and a region at each end.
 struct ExLink {
-  explicit ExLink(Env& env, uint64_t ops = kOps, int access = kFull)
+  explicit ExLink(Env& env, uint64_t ops = kOps, int access = kFull,
+                  ibv_comp_channel* channel = nullptr)
       : near(env.pd(), kSize, access), far(env.pd(), kSize, access) {
     LinkOptions options;
-    options.make_cq = [&env](int cqe) {
-      return createCqEx(env.context(), cqAttributes(static_cast<uint32_t>(cqe)));
+    options.make_cq = [&env, channel](int cqe) {
+      ibv_cq_init_attr_ex attr = cqAttributes(static_cast<uint32_t>(cqe));
+      attr.channel = channel;
+      return createCqEx(env.context(), attr);
     };
     options.client.send_wr = kDepth;
     options.client.send_sge = 3;
@@ -407,6 +411,49 @@ void useExtensions(Env& env, uint64_t ops) {
   env.expectAlive(*ex.link);
 }
 
+void sendImmediate(const ExLink& ex, uint32_t imm) { ibv_wr_send_imm(ex.as(imm), htonl(imm)); }
+
+void writeImmediate(const ExLink& ex, uint32_t imm) {
+  ibv_wr_rdma_write_imm(ex.as(imm), ex.far.rkey(), ex.far.address(), htonl(imm));
+  ibv_wr_set_sge(ex.qp, ex.near.lkey(), ex.near.address(), 100);
+}
+
+// The peer's queue is armed for what is solicited, and the message comes: is there an event?
+void solicitedImmediate(Env& env, uint64_t ops, void (*build)(const ExLink&, uint32_t),
+                        uint32_t length, bool solicited) {
+  constexpr uint32_t kImm = 5;
+  const CompChannel channel = createChannel(env.context());
+  ExLink ex(env, ops, kFull, channel.get());
+  mustRecv(ex.link->server.qp(), 10, {});
+  expectErrno("arm", 0, ibv_req_notify_cq(ex.receives(), 1));
+  ibv_wr_start(ex.qp);
+  ex.qp->wr_flags = IBV_SEND_SIGNALED | (solicited ? unsigned{IBV_SEND_SOLICITED} : 0);
+  build(ex, kImm);
+  expectErrno("ibv_wr_complete", 0, ibv_wr_complete(ex.qp));
+  env.expectWc(ex.sends(), kImm, {IBV_WC_SUCCESS}, "request");
+  expectImmediate(env, ex.receives(), 10, length, htonl(kImm));
+  pollfd waiting{channel->fd, POLLIN, 0};
+  if (!solicited) {
+    // When it has gone, the queue pair raises no event any more. It has nothing to be flushed.
+    ex.link->server.id.reset();
+    expectNumber("events of what is not solicited", 0, static_cast<uint64_t>(poll(&waiting, 1, 0)));
+    return;
+  }
+  if (poll(&waiting, 1, env.deadline().pollTimeout()) != 1) fail("no event of what is solicited");
+  ibv_cq* woken = nullptr;
+  void* context = nullptr;
+  checkErrno(ibv_get_cq_event(channel.get(), &woken, &context), "ibv_get_cq_event");
+  ibv_ack_cq_events(woken, 1);
+  if (woken != ex.receives()) fail("the event is another queue's");
+}
+
+void solicitedImmediates(Env& env, uint64_t ops) {
+  for (const bool solicited : {false, true}) {
+    solicitedImmediate(env, ops, sendImmediate, 0, solicited);
+    solicitedImmediate(env, ops, writeImmediate, 100, solicited);
+  }
+}
+
 std::set<uintptr_t> ringsMapped() {
   std::set<uintptr_t> starts;
   std::ifstream file("/proc/self/maps");
@@ -493,12 +540,15 @@ constexpr uint64_t kExtensions[] = {
     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP};
 
 // The suite runs this with the settings of RFC 7306 off, and on.
-void extensions(Env& env) {
+void extensions(Env& env, bool on) {
   uint64_t all = kOps;
   for (uint64_t op : kExtensions) all |= op;
-  if (env.attr().atomic_cap != IBV_ATOMIC_NONE) {
+  expectSame("the settings of RFC 7306", on ? "on" : "off",
+             env.attr().atomic_cap != IBV_ATOMIC_NONE ? "on" : "off");
+  if (on) {
     useExtensions(env, all);
     immediatesPolled(env, all);
+    solicitedImmediates(env, all);
     for (auto op : {KIWARP_OP_READ_INV, KIWARP_OP_REG_MR, KIWARP_OP_MASKED_FETCH_ADD,
                     KIWARP_OP_MASKED_CMP_SWAP}) {
       kernelOnly(env, static_cast<uint8_t>(op));
@@ -509,8 +559,8 @@ void extensions(Env& env) {
 }
 
 // A device that was imported has the settings of RFC 7306, too.
-void extensionsImported(Env& env) {
-  const int error = env.attr().atomic_cap != IBV_ATOMIC_NONE ? 0 : EOPNOTSUPP;
+void extensionsImported(Env& env, bool on) {
+  const int error = on ? 0 : EOPNOTSUPP;
   ibv_context* context = ibv_import_device(dup(env.context()->cmd_fd));
   if (!context) fail("ibv_import_device: %s", errnoName(errno).c_str());
   {
@@ -544,7 +594,10 @@ void created(Env& env) {
 
 }  // namespace
 
-void addPostCases(std::vector<Case>* cases) {
+void addPostCases(std::vector<Case>* cases, bool extensions_on) {
+  const auto with = [extensions_on](void (*run)(Env&, bool)) {
+    return [run, extensions_on](Env& env) { run(env, extensions_on); };
+  };
   cases->insert(cases->end(), {{"post", everyBuilder},
                                {"post-mixed", mixed},
                                {"post-aborted", aborted},
@@ -552,8 +605,8 @@ void addPostCases(std::vector<Case>* cases) {
                                {"post-invalidate", sendInvalidate},
                                {"post-windows", windows},
                                {"post-window-invalidated", windowInvalidatedByPeer},
-                               {"post-extensions", extensions},
-                               {"post-extensions-imported", extensionsImported},
+                               {"post-extensions", with(extensions)},
+                               {"post-extensions-imported", with(extensionsImported)},
                                {"post-created", created}});
 }
 

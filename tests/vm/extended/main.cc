@@ -23,6 +23,8 @@ const char kUsage[] =
     "kiwarp-extended --addr ADDR [options]\n"
     "  --port N     port to listen on (18700)\n"
     "  --exporter FILE  kiwarp_ktest's, for cases with dma-bufs\n"
+    "  --extensions  the settings of RFC 7306 are on; without this they are off\n"
+    "  --debian     the kernel has udmabuf and dma-heap; without this cases say so and pass\n"
     "  --case NAME  run only those whose names begin so; --list lists them\n"
     "GoogleTest runs the cases: --gtest_repeat=N and such are understood, too.\n"
     "Prints TAP. Exit: 0 all passed, 1 not, 2 usage, 3 stuck in a call.\n";
@@ -36,14 +38,19 @@ void onAlarm(int) {
   _exit(3);
 }
 
-std::vector<Case> allCases(const std::string& exporter) {
+struct Arguments {
+  std::string exporter;
+  bool extensions = false, debian = false;
+};
+
+std::vector<Case> allCases(const Arguments& arguments) {
   std::vector<Case> cases;
   kiwarp::vm::addCqCases(&cases);
-  kiwarp::vm::addDmabufCases(&cases, exporter);
+  kiwarp::vm::addDmabufCases(&cases, arguments.exporter, arguments.debian);
   kiwarp::vm::addDomainCases(&cases);
   kiwarp::vm::addMrCases(&cases);
   kiwarp::vm::addPollCases(&cases);
-  kiwarp::vm::addPostCases(&cases);
+  kiwarp::vm::addPostCases(&cases, arguments.extensions);
   return cases;
 }
 
@@ -56,7 +63,8 @@ void runCase(const Case& test, Env& env) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string address, only, exporter;
+  std::string address, only;
+  Arguments arguments;
   uint64_t port = 18700;
   bool list = false;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -66,10 +74,12 @@ int main(int argc, char** argv) {
     options.text("--addr", &address);
     options.number("--port", &port);
     options.text("--case", &only);
-    options.text("--exporter", &exporter);
+    options.text("--exporter", &arguments.exporter);
+    options.flag("--extensions", &arguments.extensions);
+    options.flag("--debian", &arguments.debian);
     options.flag("--list", &list);
     options.parse(argc, argv);
-    std::vector<Case> cases = allCases(exporter);
+    std::vector<Case> cases = allCases(arguments);
     std::erase_if(cases, [&only](const Case& test) { return !test.name.starts_with(only); });
     if (cases.empty()) options.misuse("no case " + only);
     if (list) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""Move a QEMU machine by RDMA, and compare its memory afterwards.
+"""Move a QEMU machine by RDMA while it runs, and compare its memory afterwards.
 
 migrate.py --address IP --port PORT --folder DIR [--pin-all]
 """
@@ -21,9 +21,34 @@ MEMORY = 48 << 20
 START = 16 << 20
 SIZE = 24 << 20
 
+# What the machine runs, in the place of its firmware: it writes a number that grows to the first word
+# of one of these pages after the other, for ever.
+BUSY, BUSY_SIZE, PAGE = 1 << 20, 12 << 20, 4096
+ROM, RESET = 64 << 10, 0xFFF0
+PROGRAM = bytes.fromhex(
+    "fa"  # cli
+    "2e660f01165000"  # lgdtl %cs:gdtr
+    "0f20c0 0c01 0f22c0"  # protected mode: the lowest bit of %cr0
+    "66ea18000f000800"  # ljmpl $8, $flat
+    "66b81000 8ed8"  # flat: mov $16, %ax; mov %ax, %ds
+    "31c0"  # xor %eax, %eax
+    "bf00001000"  # 1: mov $BUSY, %edi
+    "40"  # 2: inc %eax
+    "8907"  # mov %eax, (%edi)
+    "81c700100000"  # add $PAGE, %edi
+    "81ff0000d000"  # cmp $(BUSY + BUSY_SIZE), %edi
+    "72ef"  # jb 2b
+    "ebe8"  # jmp 1b
+    "0000000000000000 ffff0000009acf00 ffff00000092cf00"  # gdt: none, flat code, flat data
+    "1700 38000f00"  # gdtr
+)
+# In ms. In one of them 12 MiB are not sent, so that the machine goes on running; in the other they are.
+NEVER, AT_ONCE = 1, 600000
+ROUNDS = 3
+
 
 class Machine:
-    """A stopped machine, and its monitor."""
+    """A machine that is stopped at first, and its monitor."""
 
     def __init__(self, name: str, folder: Path, *options: str) -> None:
         self.path = folder / f"{name}.qmp"
@@ -57,11 +82,23 @@ class Machine:
                 return answer["return"]
         raise SystemExit(f"{command}: QEMU has ended")
 
-    def migrated(self) -> bool:
-        state = self.ask("query-migrate")
+    def migration(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.ask("query-migrate")
         if state.get("status") in ("failed", "cancelled"):
             raise SystemExit(f"the migration failed: {state}")
-        return state.get("status") == "completed"
+        return state
+
+    def migrated(self) -> bool:
+        return self.migration().get("status") == "completed"
+
+    def save(self, start: int, size: int, name: Path) -> bytes:
+        self.ask("pmemsave", val=start, size=size, filename=str(name))
+        return name.read_bytes()
+
+    def written(self, folder: Path) -> int:
+        """The last number that the program has written."""
+        pages = self.save(BUSY, BUSY_SIZE, folder / "busy")
+        return max(int.from_bytes(pages[n : n + 4], "little") for n in range(0, len(pages), PAGE))
 
     def end(self) -> None:
         self.process.kill()
@@ -71,24 +108,44 @@ class Machine:
 def migrate(address: str, port: int, folder: Path, pin_all: bool) -> None:
     content = os.urandom(SIZE)
     (folder / "content").write_bytes(content)
+    # Far jump to the first byte of the ROM.
+    rom = PROGRAM.ljust(RESET, b"\xf4") + bytes.fromhex("ea000000f0")
+    (folder / "rom").write_bytes(rom.ljust(ROM, b"\0"))
     uri = f"rdma:{address}:{port}"
-    target = Machine("target", folder, "-incoming", "defer")
-    source = Machine("source", folder, "-device", f"loader,file={folder}/content,addr={START},force-raw=on")
+    bios = ("-bios", str(folder / "rom"))
+    target = Machine("target", folder, *bios, "-incoming", "defer")
+    source = Machine("source", folder, *bios, "-device", f"loader,file={folder}/content,addr={START},force-raw=on")
     try:
         if pin_all:
             for machine in (target, source):
                 machine.ask("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": True}])
         target.ask("migrate-incoming", uri=uri)
+        source.ask("migrate-set-parameters", **{"downtime-limit": NEVER})
+        source.ask("cont")
+        while not (begun := source.written(folder)):
+            time.sleep(0.05)
         source.ask("migrate", uri=uri)
+        # What it has written since it was sent is sent again, and again.
+        while (state := source.migration()).get("ram", {}).get("dirty-sync-count", 0) < ROUNDS:
+            if state.get("status") == "completed":
+                break
+            time.sleep(0.05)
+        source.ask("migrate-set-parameters", **{"downtime-limit": AT_ONCE})
         while not (source.migrated() and target.migrated()):
             time.sleep(0.05)
-        print(json.dumps(source.ask("query-migrate"), indent=1))
-        target.ask("pmemsave", val=START, size=SIZE, filename=str(folder / "arrived"))
+        state = source.migration()
+        print(json.dumps(state, indent=1))
+        moved = target.save(START, SIZE, folder / "arrived")
+        ended = target.written(folder)
+        same = source.save(0, MEMORY, folder / "left") == target.save(0, MEMORY, folder / "arrived")
     finally:
         source.end()
         target.end()
-    if (folder / "arrived").read_bytes() != content:
+    print(f"{state['ram']['dirty-sync-count']} rounds; it wrote {begun} before, {ended} in the end")
+    if moved != content or not same:
         raise SystemExit("the memory is not what it was")
+    if ended <= begun or state["ram"]["dirty-sync-count"] < ROUNDS:
+        raise SystemExit("the machine did not run meanwhile")
 
 
 def main() -> int:

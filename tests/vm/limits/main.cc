@@ -10,9 +10,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <future>
+#include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/cases.h"
@@ -26,9 +30,11 @@ namespace kiwarp::vm {
 namespace {
 
 const char kUsage[] =
-    "kiwarp-limits --addr ADDR [--port N] [--huge] [--memory-percent N]\n"
+    "kiwarp-limits --addr ADDR [--port N] [--huge] [--memory-percent N] [--share DEV]\n"
     "  --huge              also a Write and a Send of 2^31 bytes\n"
     "  --memory-percent N  how much of the memory goes into one MR (60)\n"
+    "  --share DEV         the case of a thousand queue pairs alone; what they send waits in this\n"
+    "                      interface, in tc's plug, until all have sent\n"
     "Prints TAP.\n";
 
 constexpr uint64_t kPage = 4096;
@@ -37,7 +43,7 @@ constexpr seconds kLimit{60};
 constexpr seconds kHugeLimit{600};
 
 struct Settings {
-  std::string address;
+  std::string address, share;
   uint64_t port = 18800, memory_percent = 60;
   bool huge = false;
 };
@@ -427,10 +433,59 @@ struct Piece {
   uint32_t length;
 };
 
+// What leaves an interface waits there while it is held, and then goes in the order in which it
+// came.
+class Plug {
+ public:
+  explicit Plug(std::string device) : device_(std::move(device)) {
+    tc("add", "limit 1000000000");
+    tc("change", "release_indefinite");
+  }
+  ~Plug() { std::system(command("del", "").c_str()); }
+  Plug(const Plug&) = delete;
+  Plug& operator=(const Plug&) = delete;
+
+  void hold() const { tc("change", "block"); }
+  void release() const { tc("change", "release_indefinite"); }
+
+ private:
+  std::string command(const char* what, const char* how) const {
+    return strf("tc qdisc %s dev %s root plug %s", what, device_.c_str(), how);
+  }
+  void tc(const char* what, const char* how) const {
+    const std::string line = command(what, how);
+    if (std::system(line.c_str()) != 0) fail("%s", line.c_str());
+  }
+
+  std::string device_;
+};
+
+// The receives of a shared queue that have a message's first bytes, but not yet its last. They are
+// taken in the order in which they were posted, so that one that completes tells of all before it.
+class OpenReceives {
+ public:
+  void posted(uint64_t id) { place_[id] = posted_++; }
+  void completed(uint64_t id) {
+    taken_ = std::max(taken_, place_.at(id) + 1);
+    most_ = std::max(most_, taken_ - completed_);
+    ++completed_;
+  }
+  // At a time, at least.
+  uint64_t most() const { return most_; }
+
+ private:
+  std::unordered_map<uint64_t, uint64_t> place_;
+  uint64_t posted_ = 0, taken_ = 0, completed_ = 0, most_ = 0;
+};
+
 // A thousand queue pairs take the receives of one queue: each message is whole, in one receive, and
-// each queue pair's come in order.
+// each queue pair's come in order. Their messages come piece by piece and all at a time: TCP sends
+// a part of a long one at first, and more when that has arrived, which is when all have sent.
 void Limits::thousandShare() {
   constexpr uint32_t kPairs = 1000, kRounds = 2, kEach = 2, kEntries = kPairs * kEach;
+  constexpr uint32_t kThreads = 4;
+  const Plug plug(settings_.share);
+  OpenReceives open;
   Memory ocean = makeOcean(3, Piece::kOcean), inbox(size_t{kEntries} * Piece::kLongest);
   Mr ocean_mr = regMr(pd_.get(), ocean.data(), ocean.size(), 0);
   Mr inbox_mr = regMr(pd_.get(), inbox.data(), inbox.size(), IBV_ACCESS_LOCAL_WRITE);
@@ -449,6 +504,7 @@ void Limits::thousandShare() {
     ibv_recv_wr wr{id, nullptr, &sge, 1};
     ibv_recv_wr* bad = nullptr;
     checkErrno(ibv_post_srq_recv(srq.get(), &wr, &bad), "ibv_post_srq_recv");
+    open.posted(id);
   };
   for (uint32_t id = 0; id < kEntries; ++id) post(id);
 
@@ -468,18 +524,28 @@ void Limits::thousandShare() {
     if (wc.status != IBV_WC_SUCCESS) fail("%s", describe(wc).c_str());
     return wc;
   };
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  const auto sendAll = [&](uint32_t round, uint32_t thread) {
     for (uint32_t n = round * kEach; n < (round + 1) * kEach; ++n) {
-      for (uint32_t i = 0; i < kPairs; ++i) {
+      for (uint32_t i = thread; i < kPairs; i += kThreads) {
         const Piece piece(i, n);
         ibv_sge sge{reinterpret_cast<uintptr_t>(ocean.data()) + piece.offset, piece.length,
                     ocean_mr->lkey};
         transferLater(pairs[i].client.id->qp, sge);
       }
     }
+  };
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    plug.hold();
+    std::vector<std::future<void>> threads;
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      threads.push_back(std::async(std::launch::async, sendAll, round, i));
+    }
+    for (auto& thread : threads) thread.get();
+    plug.release();
     for (uint32_t i = 0; i < kEntries; ++i) completion(sent.get());
     for (uint32_t i = 0; i < kEntries; ++i) {
       const ibv_wc wc = completion(received.get());
+      open.completed(wc.wr_id);
       const uint32_t pair = pair_of.at(wc.qp_num), nth = arrived[pair]++;
       const Piece piece(pair, nth);
       if (wc.byte_len != piece.length) {
@@ -492,15 +558,20 @@ void Limits::thousandShare() {
       post(wc.wr_id);
     }
   }
+  std::printf("# %llu messages at a time\n", static_cast<unsigned long long>(open.most()));
+  if (open.most() < kPairs / 4) fail("too few messages came at the same time");
 }
 
 int Limits::run() {
+  if (!settings_.share.empty()) {
+    addCase("a-thousand-share-an-srq", [this] { thousandShare(); });
+    return runCases();
+  }
   addCase("largest-cq", [this] { largestCq(); });
   addCase("largest-qp", [this] { largestQp(); });
   addCase("full-queues", [this] { fullQueues(); });
   addCase("sixteen-sges", [this] { gatherSixteen(); });
   addCase("most-inline-data", [this] { inlineMost(); });
-  addCase("a-thousand-share-an-srq", [this] { thousandShare(); });
   addCase("whole-memory-in-one-mr", [this] { wholeMemory(); });
   if (settings_.huge) {
     addCase("write-of-2-gib", [this] { hugeWrite(); });
@@ -527,6 +598,7 @@ int main(int argc, char** argv) {
   options.number("--port", &settings.port);
   options.number("--memory-percent", &settings.memory_percent);
   options.flag("--huge", &settings.huge);
+  options.text("--share", &settings.share);
   try {
     kiwarp::vm::initCases(&argc, argv);
     options.parse(argc, argv);

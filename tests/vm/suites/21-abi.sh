@@ -16,7 +16,7 @@ together() { # WHAT
 	pair "$1: rping" 7174 a b rping -s -a 10.1.0.1 -C 3 -V -- rping -c -a 10.1.0.1 -C 3 -V
 	pair "$1: rping back" 7175 b a rping -s -a 10.1.0.2 -p 7175 -C 3 -V -- \
 		rping -c -a 10.1.0.2 -p 7175 -C 3 -V
-	absorb "$1" ip netns exec a "$TOP/tests/vm/abi/refused.py" da
+	absorb "$1" ip netns exec a "$TOP/build/host/tests/vm/kiwarp-refused" da
 }
 
 # Its exit code is 255 then.

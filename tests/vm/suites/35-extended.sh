@@ -12,10 +12,17 @@ extended=$TOP/build/host/tests/vm/kiwarp-extended
 # What was freed is overwritten, and what is allocated is not zero. A thread's cache would do neither.
 export GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0
 
+# Debian's kernels have all that the cases want. With others they leave out what is not there.
+debian=()
+! grep -q debian-kernel@lists.debian.org /proc/version || debian=(--debian)
+
 # What 36-pyverbs leaves out, since User-Mode Linux has no huge pages.
 huge_pages() {
 	local pages=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
-	[ -e $pages ] || return 0
+	if [ ${#debian[@]} = 0 ] && [ ! -e $pages ]; then
+		note "no huge pages in this kernel: rdma-core's tests with them are left out"
+		return
+	fi
 	echo 8 >$pages
 	check "there are huge pages" test "$(cat $pages)" = 8
 	unpack_pyverbs
@@ -24,10 +31,11 @@ huge_pages() {
 
 setup_pair
 load_exporter
-absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --exporter "$EXPORTER" --case "${ONLY:-}"
+absorb "extended" ip netns exec a "$extended" --addr 10.1.0.1 --exporter "$EXPORTER" "${debian[@]}" \
+	--case "${ONLY:-}"
 if [ -z "${ONLY:-}" ]; then
-	echo 1 | tee /sys/class/infiniband/d[ab]/settings/{immediate,atomics} >/dev/null
-	absorb "RFC 7306" ip netns exec a "$extended" --addr 10.1.0.1 --case post-extensions
+	check "the extensions of RFC 7306 are on" extensions 1 da db
+	absorb "RFC 7306" ip netns exec a "$extended" --addr 10.1.0.1 --extensions --case post-extensions
 	huge_pages
 fi
 check "no dma-buf is left" unload_exporter

@@ -53,11 +53,25 @@ pingpong() {
 	pair_judge "$1"
 }
 
+# sharing WHAT COMMAND...: the command states a fact; and another is that somebody had a shared receive
+# queue meanwhile, which is looked for all the while.
+sharing() {
+	local what=$1 watcher
+	shift
+	while [ -z "$(rdma resource show srq)" ]; do :; done &
+	watcher=$!
+	"$@"
+	check "$what: there was a shared receive queue" gone "$watcher"
+	kill "$watcher" 2>/dev/null
+	wait "$watcher" 2>/dev/null
+}
+
 libfabric() {
 	check_says "libfabric finds the devices" 'provider: verbs' fi_info -p verbs -d kw_va
 	moved 1000000 "libfabric: verbs" pingpong "libfabric: verbs" verbs msg
 	moved 1000000 "libfabric: verbs;ofi_rxm" pingpong "libfabric: verbs;ofi_rxm" 'verbs;ofi_rxm' rdm
-	FI_OFI_RXM_USE_SRX=1 moved 1000000 "libfabric: verbs;ofi_rxm, shared receives" \
+	FI_OFI_RXM_USE_SRX=1 sharing "libfabric: verbs;ofi_rxm" \
+		moved 1000000 "libfabric: verbs;ofi_rxm, shared receives" \
 		pingpong "libfabric: verbs;ofi_rxm, shared receives" 'verbs;ofi_rxm' rdm
 }
 

@@ -14,6 +14,11 @@ setup_pair 9000
 for dev in da db; do echo 0 >/sys/class/infiniband/$dev/settings/crc; done
 absorb "limits" ip netns exec a "$TOP/build/host/tests/vm/kiwarp-limits" --addr 10.1.0.1 --huge
 
+# Messages of many segments, which more than one flight carries.
+modprobe sch_plug || die "no plug"
+check "segments of 1500 bytes" ip -n a link set lo mtu 1500
+absorb "shared receives" ip netns exec a "$TOP/build/host/tests/vm/kiwarp-limits" --addr 10.1.0.1 --share lo
+ip -n a link set lo mtu 65536
 for dev in da db; do echo 1 >/sys/class/infiniband/$dev/settings/crc; done
 
 # The rdma controller of cgroups: what an administrator lets a group of processes have.

@@ -38,9 +38,10 @@ struct Counters {
   uint64_t sends = 0, sends_solicited = 0, sends_invalidate = 0, sends_immediate = 0;
   uint64_t writes = 0, writes_immediate = 0, reads = 0, atomics = 0;
   uint64_t inlined = 0, unsignalled = 0, fenced = 0, lists = 0;
-  uint64_t received = 0, checked_writes = 0, checked_reads = 0, checked_atomics = 0;
+  uint64_t received = 0, received_solicited = 0, checked_writes = 0, checked_reads = 0,
+           checked_atomics = 0;
   uint64_t bytes_sent = 0, bytes_checked = 0;
-  uint64_t binds = 0, invalidated_here = 0;
+  uint64_t binds = 0, window_reads = 0, invalidated_here = 0;
   uint64_t shared = 0, limits = 0, resized = 0;
   uint64_t mismatches = 0, lost_wakeups = 0;
   uint64_t wakeups = 0, flushed = 0;

@@ -275,7 +275,10 @@ std::optional<Group> OpStream::next() {
   made_ += group.ops.size();
   group.last = made_ >= params_.ops;
   group.has_send = takesReceive(group.ops.back().kind);
-  if (group.has_send) group.send_index = sends_++;
+  if (group.has_send) {
+    group.send_index = sends_++;
+    group.ops.back().solicited = rng_.percent(30);
+  }
   return group;
 }
 

@@ -57,6 +57,8 @@ struct Op {
   int relay_of = -1;       // the payload is what this earlier Read of the group brought
   bool read_back = false;  // a Read of what an earlier Write of the group placed
   bool fence = false;
+  // Of those that take a receive. The sender may have to ask for an event of others, too.
+  bool solicited = false;
 };
 
 // Operations that are posted in order and that the peer checks when the closing one arrives, which

@@ -147,6 +147,7 @@ void Receiver::checkMessage(const Expected& expected, const Op& op) {
   }
   restore(expected.base, expected.area.extent);
   ++report_->counters.received;
+  if (op.solicited) ++report_->counters.received_solicited;
   report_->counters.bytes_checked += size;
 }
 

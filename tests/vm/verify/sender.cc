@@ -231,7 +231,7 @@ unsigned Sender::pickFlags(const Group& group, size_t i, Outstanding* record) {
     // it: credits, target memory and windows come only from a peer that's awake.
     const bool may_stall = !following_ || !following_->has_send || !peerAllows(*following_) ||
                            following_->send_index + 1 >= peer_receives_;
-    if (may_stall || rng_.percent(30)) flags |= IBV_SEND_SOLICITED;
+    if (may_stall || op.solicited) flags |= IBV_SEND_SOLICITED;
   }
   return flags;
 }
@@ -382,6 +382,7 @@ void Sender::count(const Op& op, unsigned flags) {
       break;
     case OpKind::kRead:
       ++counters.reads;
+      if (op.window >= 0) ++counters.window_reads;
       break;
     case OpKind::kAtomic:
       ++counters.atomics;

@@ -20,6 +20,8 @@ constexpr unsigned kYieldEvery = 16;
 // whatever lies there had its wake-up lost.
 constexpr milliseconds kWakeupLimit{3000};
 constexpr milliseconds kLateWakeup{300};
+// At the end, when nothing else goes on.
+constexpr milliseconds kLastWakeup{10000};
 constexpr seconds kFinishLimit{30};
 constexpr milliseconds kAfterthought{500};
 constexpr uint64_t kPrintedMismatches = 10;
@@ -89,9 +91,16 @@ bool Session::everyClassDone() const {
   done("atomic operations", profile.atomics, mine.atomics);
   done("Sends with Immediate", profile.immediates, mine.sends_immediate);
   done("Writes with Immediate", profile.immediates, mine.writes_immediate);
+  done("Sends with Invalidate", profile.windows && profile.can_invalidate, mine.sends_invalidate);
   done("bindings of windows", profile.windows, mine.binds);
+  done("Reads through windows", profile.windows && profile.reads, mine.window_reads);
+  done("invalidations by the owner", profile.windows, mine.invalidated_here);
   const auto shares = [](const Worker& worker) { return worker.lane->shared != nullptr; };
-  done("shared receives", std::ranges::any_of(workers_, shares), mine.shared);
+  const bool shared = std::ranges::any_of(workers_, shares);
+  done("shared receives", shared, mine.shared);
+  done("limit events", shared, mine.limits);
+  done("resizing of what is shared", shared, mine.resized);
+  done("fences", true, mine.fenced);
   done("inline data", true, mine.inlined);
   done("lists", true, mine.lists);
   return ok;
@@ -133,9 +142,10 @@ void Session::printCounters() const {
       n(mine.received), n(mine.checked_writes), n(mine.checked_reads), n(mine.checked_atomics),
       n(mine.bytes_checked), n(mine.flushed), n(mine.wakeups));
   std::printf(
-      "windows: %llu bindings, %llu invalidated here; shared receives: %llu, %llu limit events, "
-      "resized %llu times\n",
-      n(mine.binds), n(mine.invalidated_here), n(mine.shared), n(mine.limits), n(mine.resized));
+      "windows: %llu bindings, %llu Reads, %llu invalidated here; shared receives: %llu, "
+      "%llu limit events, resized %llu times\n",
+      n(mine.binds), n(mine.window_reads), n(mine.invalidated_here), n(mine.shared), n(mine.limits),
+      n(mine.resized));
   std::printf("mismatches here %llu, at the peer %llu; lost wake-ups here %llu\n",
               n(mine.mismatches), n(peer_result_.value[0]), n(mine.lost_wakeups));
 }
@@ -160,15 +170,23 @@ bool Session::streamsDone() const {
 
 bool Session::pollOnce() {
   bool any = false;
-  for (ibv_cq* cq : cqs_) any |= pollCq(cq);
+  for (Queue& queue : queues_) any |= pollQueue(&queue);
   return any;
 }
 
-bool Session::pollCq(ibv_cq* cq) {
+// Once it was found empty after it was armed, what comes has to have an event: sooner or later, and
+// whatever else wakes this side up before.
+bool Session::pollQueue(Queue* queue) {
+  const uint64_t solicited = report_.counters.received_solicited;
   std::array<ibv_wc, kPollBatch> wcs;
-  const int n = ibv_poll_cq(cq, kPollBatch, wcs.data());
+  const int n = ibv_poll_cq(queue->cq, kPollBatch, wcs.data());
   if (n < 0) fail("ibv_poll_cq: %s", errnoName(n).c_str());
-  for (int i = 0; i < n; ++i) handle(cq, wcs[static_cast<size_t>(i)]);
+  for (int i = 0; i < n; ++i) handle(queue->cq, wcs[static_cast<size_t>(i)]);
+  if (queue->watched) {
+    const bool news = report_.counters.received_solicited != solicited;
+    queue->owed |= queue->solicited ? news : n > 0;
+  }
+  queue->watched |= queue->armed && n < kPollBatch;
   return n > 0;
 }
 
@@ -269,14 +287,32 @@ void Session::idle() {
   if (!pollOnce()) sleep();
 }
 
+// One that an event is owed for is armed, or that event is lost.
 void Session::arm() {
-  for (ibv_cq* cq : cqs_) {
-    bool solicited = false;
-    if (settings_.wait == Wait::kSolicited) {
-      solicited = std::any_of(workers_.begin(), workers_.end(),
-                              [cq](const Worker& worker) { return worker.lane->recv_cq == cq; });
+  for (Queue& queue : queues_) {
+    if (queue.owed) continue;
+    queue.solicited = settings_.wait == Wait::kSolicited &&
+                      std::any_of(workers_.begin(), workers_.end(), [&queue](const Worker& worker) {
+                        return worker.lane->recv_cq == queue.cq;
+                      });
+    checkErrno(ibv_req_notify_cq(queue.cq, queue.solicited ? 1 : 0), "ibv_req_notify_cq");
+    queue.armed = true;
+  }
+}
+
+// Events that are owed come, or are lost.
+void Session::settle(milliseconds patience) {
+  const auto owed = [](const Queue& queue) { return queue.owed; };
+  const Deadline limit(patience);
+  while (std::ranges::any_of(queues_, owed)) {
+    pollfd channel{channel_->fd, POLLIN, 0};
+    if (poll(&channel, 1, limit.pollTimeout()) != 0) {
+      drainChannel();
+      continue;
     }
-    checkErrno(ibv_req_notify_cq(cq, solicited ? 1 : 0), "ibv_req_notify_cq");
+    ++report_.counters.lost_wakeups;
+    std::printf("LOST WAKE-UP: completions without an event\n");
+    for (Queue& queue : queues_) queue.disarm();
   }
 }
 
@@ -289,13 +325,10 @@ void Session::sleep() {
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i].revents) handleFd(i);
   }
-  if (ready != 0 || settings_.wait != Wait::kEvent || !pollOnce()) return;
-  last_progress_ = Clock::now();
-  // The completion may have come this very moment: then its event is just behind it.
-  if (poll(fds.data(), 1, static_cast<int>(kLateWakeup.count())) == 0) {
-    ++report_.counters.lost_wakeups;
-    std::printf("LOST WAKE-UP: completions without an event\n");
-  }
+  if (ready != 0) return;
+  if (pollOnce()) last_progress_ = Clock::now();
+  // A completion may have come this very moment: then its event is just behind it.
+  settle(kLateWakeup);
 }
 
 void Session::handleFd(size_t which) {
@@ -321,6 +354,9 @@ void Session::drainChannel() {
   while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
     ibv_ack_cq_events(cq, 1);
     ++report_.counters.wakeups;
+    for (Queue& queue : queues_) {
+      if (queue.cq == cq) queue.disarm();
+    }
   }
 }
 
@@ -343,6 +379,7 @@ void Session::finish() {
     if (limit.passed() || deadline_.passed()) fail("the peer did not finish");
     if (!pollOnce()) idle();
   }
+  settle(kLastWakeup);
   for (Worker& worker : workers_) worker.receiver->checkRest();
   const Counters& counters = report_.counters;
   message.type = kResult;

@@ -64,6 +64,16 @@ class Session {
     bool heard = false;
   };
 
+  // A completion queue.
+  struct Queue {
+    ibv_cq* cq;
+    bool armed = false, solicited = false;  // only for what is solicited
+    bool watched = false;                   // it was empty after it had been armed
+    bool owed = false;                      // and now there has to be an event
+
+    void disarm() { armed = watched = owed = false; }
+  };
+
   // setup.cc
   void hello();
   void openDevice(ibv_context* context);
@@ -86,7 +96,8 @@ class Session {
   // session.cc
   void runStreams();
   bool pollOnce();
-  bool pollCq(ibv_cq* cq);
+  bool pollQueue(Queue* queue);
+  void settle(milliseconds patience);
   void handle(ibv_cq* cq, const ibv_wc& wc);
   Worker& workerOf(const ibv_wc& wc);
   bool pumpAll();
@@ -122,7 +133,7 @@ class Session {
   CompChannel channel_;
   Cq shared_cq_;
   std::unique_ptr<SharedReceives> shared_receives_;
-  std::vector<ibv_cq*> cqs_;
+  std::vector<Queue> queues_;
   Oceans oceans_;
   Profile peer_profile_;
   uint64_t next_iova_ = uint64_t{1} << 44;

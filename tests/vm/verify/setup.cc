@@ -131,7 +131,7 @@ void Session::createCqs(Lane* lane) {
     const int lanes = static_cast<int>((settings_.qps + 1) / 2);
     if (!shared_cq_) {
       shared_cq_ = createCq(context_, entries * lanes, channel_.get());
-      cqs_.push_back(shared_cq_.get());
+      queues_.push_back({shared_cq_.get()});
     }
     lane->send_cq = lane->recv_cq = shared_cq_.get();
     return;
@@ -140,8 +140,8 @@ void Session::createCqs(Lane* lane) {
   lane->recv_cq_owned = createCq(context_, entries, channel_.get());
   lane->send_cq = lane->send_cq_owned.get();
   lane->recv_cq = lane->recv_cq_owned.get();
-  cqs_.push_back(lane->send_cq);
-  cqs_.push_back(lane->recv_cq);
+  queues_.push_back({lane->send_cq});
+  queues_.push_back({lane->recv_cq});
 }
 
 void Session::createLaneQp(Lane* lane) {

@@ -98,7 +98,8 @@ void SharedReceives::arm() {
 bool SharedReceives::refill() {
   if (armed_ || free_.empty()) return false;
   while (!free_.empty()) postList();
-  if (rng_.percent(10)) resize();
+  // Behind the first event in any case, so that short runs do it, too.
+  if (report_->counters.limits == 1 || rng_.percent(10)) resize();
   arm();
   return true;
 }
