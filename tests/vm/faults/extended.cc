@@ -301,7 +301,7 @@ void importCases(FaultPlan* plan, Objects* all) {
                      close(fd);
                    }
                  },
-             .also = {ENODEV, ENOENT, EIO}});  // as open_device: how the last way failed
+             .also = {EINVAL, ENODEV, ENOENT, EIO}});  // of a file or a list that it could not read
   if (!plan->wanted("import_mr") && !plan->wanted("import_pd")) return;
   fd = fcntl(all->context->cmd_fd, F_DUPFD_CLOEXEC, 0);
   context.reset(ibv_import_device(fd));
