@@ -94,6 +94,7 @@ struct kt_opts {
  * @down: the connection has ended
  * @event: an asynchronous event came in
  * @status: why the connection was not established
+ * @drained: by kt_drain()
  * @events: how many of each kind, of the queue pair and its queues
  */
 struct kt_end {
@@ -109,6 +110,7 @@ struct kt_end {
 	struct completion down;
 	struct completion event;
 	int status;
+	bool drained;
 	atomic_t events[KT_NR_EVENTS];
 };
 
@@ -224,6 +226,10 @@ int kt_recv(struct kt_end *e, struct kt_op *o, struct ib_sge *sge, int n);
 void kt_drain(struct kt_end *e);
 void kt_arm(struct kt_link *l);
 void kt_terminated(struct kt_link *l, struct kt_end *from, u16 code);
+
+/* stop.c */
+int kt_stop_begin(struct kt_link *l, int frames);
+void kt_stop_end(void);
 
 /* region.c */
 struct kt_mr *kt_mr(struct kt_end *e, struct ib_pd *pd, u32 pages);

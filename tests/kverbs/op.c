@@ -270,7 +270,8 @@ int kt_recv(struct kt_end *e, struct kt_op *o, struct ib_sge *sge, int n)
  * kt_drain() - wait until all that is posted at an end is complete
  * @e: end
  *
- * As ib_drain_qp(), which needs a handler of ours to poll.
+ * As ib_drain_qp(), which needs a handler of ours to poll. With a shared receive
+ * queue once only: that waits for an event that does not come again.
  *
  * Context: process.
  */
@@ -280,6 +281,9 @@ void kt_drain(struct kt_end *e)
 	struct kt_op *o = kt_op(e->link), *r = kt_op(e->link);
 	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, o, NULL, 0);
 
+	if (e->drained && e->srq)
+		return;
+	e->drained = true;
 	if (!e->link->opts.handler) {
 		ib_drain_qp(e->qp);
 		return;

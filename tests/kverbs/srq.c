@@ -10,6 +10,10 @@
 #define KT_ENTRIES	16
 
 static const struct kt_opts kt_shared = { .srq = KT_ENTRIES };
+static const struct kt_opts kt_shared_polled = {
+	.srq = KT_ENTRIES,
+	.poll = IB_POLL_DIRECT,
+};
 
 static int kt_srq_recv(struct kt_end *e, struct kt_op *o, struct ib_sge *sge,
 		       int n)
@@ -291,6 +295,88 @@ static void kt_srq_too_long(void)
 	kt_close(l);
 }
 
+/*
+ * The core's drain of such a queue pair waits for its last event, for a minute
+ * at most and in silence: what is to be shown is that the event came, and that
+ * all the queue pair had taken was complete when the drain returned.
+ */
+static void kt_srq_drained(struct kt_link *l)
+{
+	kt_drain(&l->b);
+	kt_fact(kt_wait_event(&l->b, IB_EVENT_QP_LAST_WQE_REACHED),
+		"last WQE reached");
+	kt_equal(kt_state(&l->b), IB_QPS_ERR, "state of b");
+	kt_fact(kt_wait_down(l), "both ends are told");
+	kt_equal(atomic_read(&l->b.events[IB_EVENT_QP_LAST_WQE_REACHED]), 1,
+		 "last WQE reached, once");
+}
+
+/* Nothing is open; what is posted, if anything is, stays for others. */
+static void kt_srq_drain(void)
+{
+	struct kt_link *l;
+	struct kt_op *r;
+	int posted;
+
+	for (posted = 0; posted < 2; posted++) {
+		l = kt_open(&kt_shared);
+		if (!l)
+			return;
+		r = kt_op(l);
+		if (posted)
+			kt_equal(kt_srq_recv(&l->b, r, NULL, 0), 0, "a receive");
+		kt_srq_drained(l);
+		kt_fact(!completion_done(&r->done), "what is posted stays");
+		kt_close(l);
+	}
+}
+
+/* Of a message a part has come: the limit's event says so. */
+static bool kt_srq_begin(struct kt_link *l, const struct kt_buf *from)
+{
+	struct ib_sge sge = kt_sge(&l->a, from, 0, from->len);
+	struct ib_rdma_wr wr = kt_wr(IB_WR_SEND, kt_op(l), &sge, 1);
+
+	return kt_equal(kt_srq_modify(l->b.srq, IB_SRQ_LIMIT, 0, 2), 0, "arm") &&
+	       kt_equal(kt_stop_begin(l, 1), 0, "the wire stops") &&
+	       kt_equal(kt_post(&l->a, &wr), 0, "a Send") &&
+	       kt_fact(kt_wait_event(&l->b, IB_EVENT_SRQ_LIMIT_REACHED),
+		       "a receive is open");
+}
+
+/*
+ * The receive that is open is flushed, and then the drain returns. Nobody else
+ * polls.
+ */
+static void kt_srq_drain_open(void)
+{
+	struct kt_link *l = kt_open(&kt_shared_polled);
+	struct kt_buf *from, *to;
+	struct kt_op *r[2];
+	struct ib_sge sge;
+	int i;
+
+	if (!l)
+		return;
+	from = kt_buf(l, 300000);
+	to = kt_buf(l, 300000);
+	for (i = 0; i < 2; i++) {
+		r[i] = kt_op(l);
+		sge = kt_sge(&l->b, to, 0, 300000);
+		kt_equal(kt_srq_recv(&l->b, r[i], &sge, 1), 0, "a receive");
+	}
+	if (kt_srq_begin(l, from)) {
+		kt_fact(!completion_done(&r[0]->done), "it is not complete");
+		kt_srq_drained(l);
+		if (kt_fact(completion_done(&r[0]->done),
+			    "it is, when the drain returns"))
+			kt_equal(r[0]->wc.status, IB_WC_WR_FLUSH_ERR, "flushed");
+		kt_fact(!completion_done(&r[1]->done), "the next entry stays");
+	}
+	kt_stop_end();
+	kt_close(l);
+}
+
 const struct kt_case kt_srq_cases[] = {
 	{ "srq.limits", kt_srq_limits },
 	{ "srq.data", kt_srq_data },
@@ -298,5 +384,7 @@ const struct kt_case kt_srq_cases[] = {
 	{ "srq.resize", kt_srq_resize },
 	{ "srq.empty", kt_srq_empty },
 	{ "srq.too_long", kt_srq_too_long },
+	{ "srq.drain", kt_srq_drain },
+	{ "srq.drain_open", kt_srq_drain_open },
 	{}
 };

@@ -80,6 +80,11 @@ inline uint32_t doubtful(uint32_t number, Rng& rng) {
   return static_cast<uint32_t>(rng.percent(50) ? rng.below(64) : rng.next());
 }
 
+// Mostly the same one: what is of different domains does nothing together.
+inline uint32_t likelyPd(const File& file, Rng& rng) {
+  return doubtful(rng.percent(80) ? file.pds.first() : file.pds.any(rng), rng);
+}
+
 template <typename Array>
 auto& anyOf(Array& array, Rng& rng) {
   return array[rng.below(array.size())];

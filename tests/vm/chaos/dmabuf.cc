@@ -77,7 +77,7 @@ void regDmabufMr(Process* process, File* file, Rng& rng) {
   const bool usual = rng.percent(70);
   Ioctl call(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
   const ib_uverbs_attr* handle = call.in(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
-  call.in(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, doubtful(file->pds.any(rng), rng), 0);
+  call.in(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, likelyPd(*file, rng), 0);
   call.in(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, offset, 8);
   call.in(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, length, 8);
   call.in(UVERBS_ATTR_REG_DMABUF_MR_IOVA, iova, 8);
@@ -132,7 +132,7 @@ void importDevice(Process* process, File* file, Rng& rng) {
     Answer<ib_uverbs_alloc_mw_resp, Nothing> answer;
     ib_uverbs_alloc_mw body{};
     body.response = place(&answer, rng);
-    body.pd_handle = doubtful(file->pds.any(rng), rng);
+    body.pd_handle = likelyPd(*file, rng);
     body.mw_type = IBV_MW_TYPE_2;
     File imported;
     imported.fd = fd;

@@ -32,7 +32,7 @@ void regMr(Process* process, File* file, Rng& rng) {
   body.length = rng.below(50) ? std::min<uint64_t>(length, process->memory_size - offset)
                               : rng.next() >> rng.below(60);
   body.hca_va = rng.percent(80) ? body.start : (rng.next() & ~(kPage - 1)) + offset % kPage;
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.pd_handle = likelyPd(*file, rng);
   body.access_flags = rng.percent(80) ? kLikelyAccess : static_cast<uint32_t>(rng.below(64));
   if (process->tell(
           kRegMr, command(*file, IB_USER_VERBS_CMD_REG_MR, body, sizeof(ib_uverbs_reg_mr_resp)))) {
@@ -65,7 +65,7 @@ void reregMr(Process* process, File* file, Rng& rng) {
   body.start = reinterpret_cast<uintptr_t>(process->memory) + offset;
   body.length = 1 + rng.below(process->memory_size - offset);
   body.hca_va = body.start;
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.pd_handle = likelyPd(*file, rng);
   body.access_flags = rng.percent(80) ? kLikelyAccess : static_cast<uint32_t>(rng.below(64));
   if (process->tell(kReregMr, command(*file, IB_USER_VERBS_CMD_REREG_MR, body,
                                       sizeof(ib_uverbs_rereg_mr_resp)))) {
@@ -83,7 +83,7 @@ void allocMw(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_alloc_mw_resp, Nothing> answer;
   ib_uverbs_alloc_mw body{};
   body.response = place(&answer, rng);
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.pd_handle = likelyPd(*file, rng);
   body.mw_type = static_cast<uint8_t>(rng.percent(95) ? 1 + rng.below(2) : rng.below(256));
   if (process->tell(kAllocMw, command(*file, IB_USER_VERBS_CMD_ALLOC_MW, body,
                                       sizeof(ib_uverbs_alloc_mw_resp)))) {

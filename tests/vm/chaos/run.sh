@@ -16,11 +16,12 @@ TIME_LIMIT=${TIME_LIMIT:-120}
 
 MINUTES=${MINUTES:-5} SEED=${SEED:-1}
 chaos=$TOP/build/host/tests/vm/kiwarp-chaos
-# Each of these has to succeed. On a slow machine the run lasts until they have, so many times as long
-# at most.
+# Each of these calls has to succeed, and each of the operations to complete. On a slow machine the run
+# lasts until they have, so many times as long at most.
 kinds=(open alloc_pd reg_mr create_cq create_qp post_send post_recv create_id listen resolve_addr
 	connect accept established completion kill rereg_mr alloc_mw create_cq_ex resize_cq modify_cq
-	create_srq modify_srq post_srq reg_dmabuf_mr import_mr import_device import_pd)
+	dealloc_mw create_srq modify_srq query_srq destroy_srq post_srq dmabuf reg_dmabuf_mr import_mr
+	import_device import_pd sent written received bound immediate)
 longest=6
 groups=/sys/fs/cgroup
 debugfs=/sys/kernel/debug

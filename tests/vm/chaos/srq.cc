@@ -20,7 +20,7 @@ void createSrq(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_create_srq_resp, kiwarp_create_srq_resp> answer;
   ib_uverbs_create_srq body{};
   body.response = place(&answer, rng);
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.pd_handle = likelyPd(*file, rng);
   body.max_wr = static_cast<uint32_t>(1 + rng.below(rng.percent(95) ? 64 : 70000));
   body.max_sge = static_cast<uint32_t>(rng.below(5));
   body.srq_limit = static_cast<uint32_t>(rng.below(8));

@@ -20,6 +20,11 @@ class Numbers {
  public:
   uint32_t any(Rng& rng) const { return at_[rng.below(kSize)].load(); }
   void put(Rng& rng, uint32_t number) { at_[rng.below(kSize)] = number; }
+  // One that stays for long.
+  uint32_t first() const { return at_[0].load(); }
+  void putBehind(Rng& rng, uint32_t number) {
+    at_[first() && rng.below(30) ? 1 + rng.below(kSize - 1) : 0] = number;
+  }
 
  private:
   std::array<std::atomic<uint32_t>, kSize> at_{};

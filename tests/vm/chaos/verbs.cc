@@ -15,7 +15,7 @@ void allocPd(Process* process, File* file, Rng& rng) {
   const ib_uverbs_alloc_pd body{place(&answer, rng)};
   if (!process->tell(kAllocPd, command(*file, IB_USER_VERBS_CMD_ALLOC_PD, body,
                                        sizeof(ib_uverbs_alloc_pd_resp)))) {
-    file->pds.put(rng, answer.core().pd_handle);
+    file->pds.putBehind(rng, answer.core().pd_handle);
   }
 }
 
@@ -189,10 +189,10 @@ void createQp(Process* process, File* file, Rng& rng) {
   Answer<ib_uverbs_create_qp_resp, kiwarp_create_qp_resp> answer;
   ib_uverbs_create_qp body{};
   body.response = place(&answer, rng);
-  body.pd_handle = doubtful(file->pds.any(rng), rng);
+  body.pd_handle = likelyPd(*file, rng);
   body.send_cq_handle = doubtful(likely(file->cqs, rng).handle, rng);
   body.recv_cq_handle = doubtful(likely(file->cqs, rng).handle, rng);
-  body.max_send_wr = static_cast<uint32_t>(1 + rng.below(rng.percent(95) ? 64 : 17000));
+  body.max_send_wr = static_cast<uint32_t>(rng.below(rng.percent(95) ? 64 : 17000));
   body.max_recv_wr = static_cast<uint32_t>(rng.below(rng.percent(95) ? 64 : 17000));
   body.max_send_sge = static_cast<uint32_t>(rng.below(5));
   body.max_recv_sge = static_cast<uint32_t>(rng.below(5));
@@ -312,6 +312,27 @@ void fillSqe(Process* process, File* file, uint8_t* at, uint32_t stride, Rng& rn
   if (atomic && room) std::memcpy(at + sizeof(sqe) + offsetof(kiwarp_sge, length), &kWord, 4);
 }
 
+// One that is likely to succeed if the queue pair is connected: of those that seldom do.
+void fillCareful(Process* process, File* file, uint8_t* at, uint32_t stride, Rng& rng) {
+  constexpr uint8_t kOpcodes[] = {KIWARP_OP_BIND_MW, KIWARP_OP_WRITE_IMM, KIWARP_OP_SEND_IMM,
+                                  KIWARP_OP_FETCH_ADD, KIWARP_OP_CMP_SWAP};
+  fillSqe(process, file, at, stride, rng);
+  kiwarp_sqe sqe;
+  std::memcpy(&sqe, at, sizeof(sqe));
+  sqe.opcode = kOpcodes[rng.below(std::size(kOpcodes))];
+  sqe.flags = KIWARP_SQE_SIGNALED;
+  sqe.inline_len = 0;
+  sqe.num_sge = 0;
+  if (sqe.opcode == KIWARP_OP_BIND_MW) {
+    fillBind(process, file, &sqe, rng);
+  } else if (sqe.opcode == KIWARP_OP_FETCH_ADD || sqe.opcode == KIWARP_OP_CMP_SWAP) {
+    sqe.num_sge = 1;
+    sqe.remote_addr &= ~uint64_t{7};
+    std::memcpy(at + sizeof(sqe) + offsetof(kiwarp_sge, length), &kWord, 4);
+  }
+  std::memcpy(at, &sqe, sizeof(sqe));
+}
+
 int doorbell(const File& file, uint32_t number, uint32_t handle) {
   ib_uverbs_post_send_resp answer{};
   ib_uverbs_post_send body{};
@@ -339,9 +360,10 @@ void postSend(Process* process, File* file, Rng& rng) {
   if (!ring || stride < sizeof(kiwarp_sqe)) return;
   auto* producer = word(ring, offsetof(kiwarp_ring_ctrl, producer));
   uint32_t next = *producer;
-  for (auto n = 1 + rng.below(rng.percent(90) ? 4 : entries); n > 0; --n, ++next) {
-    fillSqe(process, file, ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride,
-            stride, rng);
+  const bool careful = rng.percent(50);
+  for (auto n = careful ? 1 : 1 + rng.below(rng.percent(90) ? 4 : entries); n > 0; --n, ++next) {
+    uint8_t* at = ring + KIWARP_RING_ENTRIES_OFF + size_t{next & (entries - 1)} * stride;
+    (careful ? fillCareful : fillSqe)(process, file, at, stride, rng);
   }
   *producer = rng.below(150) ? next : static_cast<uint32_t>(rng.next());
   process->tell(kPostSend, doorbell(*file, IB_USER_VERBS_CMD_POST_SEND, doubtful(qp.handle, rng)));

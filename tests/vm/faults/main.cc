@@ -17,10 +17,12 @@
 namespace {
 
 const char kUsage[] =
-    "kiwarp-faults --device NAME --netdev NAME --addr ADDR [--only REGEX] [--dense N]\n"
+    "kiwarp-faults --device NAME --netdev NAME --addr ADDR [--exporter FILE] [--only REGEX]\n"
+    "              [--dense N]\n"
     "  --device  of kiwarp's devices, the one that is used [da]\n"
     "  --netdev  an interface without a device, for one that is added and deleted [va]\n"
     "  --addr    an address of the device's interface\n"
+    "  --exporter  kiwarp_ktest's, for dma-bufs; without it there are no cases of these\n"
     "  --only    cases whose names match\n"
     "  --dense   up to here each allocation of a call fails, from there on fewer and fewer [150]\n"
     "Needs the superuser and a kernel with fault injection. Prints TAP.\n";
@@ -44,6 +46,7 @@ int main(int argc, char** argv) {
   options.text("--device", &chosen.device);
   options.text("--netdev", &chosen.netdev);
   options.text("--addr", &chosen.address);
+  options.text("--exporter", &chosen.exporter);
   options.text("--only", &chosen.only);
   options.number("--dense", &chosen.dense);
   try {

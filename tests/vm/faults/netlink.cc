@@ -14,6 +14,27 @@
 
 namespace kiwarp::vm {
 
+namespace {
+
+struct Attribute {
+  uint16_t type;
+  const uint8_t* value;
+};
+
+std::vector<Attribute> attributesOf(const nlmsghdr* header) {
+  std::vector<Attribute> all;
+  const auto* at = static_cast<const uint8_t*>(NLMSG_DATA(header));
+  const auto* end = reinterpret_cast<const uint8_t*>(header) + header->nlmsg_len;
+  for (nlattr attribute; at + NLA_HDRLEN <= end; at += NLA_ALIGN(attribute.nla_len)) {
+    std::memcpy(&attribute, at, sizeof(attribute));
+    if (attribute.nla_len < NLA_HDRLEN) break;
+    all.push_back({attribute.nla_type, at + NLA_HDRLEN});
+  }
+  return all;
+}
+
+}  // namespace
+
 class RdmaNetlink::Message {
  public:
   Message(uint16_t command, uint16_t flags) : bytes_(NLMSG_HDRLEN) {
@@ -29,6 +50,7 @@ class RdmaNetlink::Message {
     std::memcpy(bytes_.data() + at, &attribute, sizeof(attribute));
     std::memcpy(bytes_.data() + at + NLA_HDRLEN, value, length);
   }
+  void put(uint16_t type, uint32_t value) { put(type, &value, sizeof(value)); }
   void put(uint16_t type, const std::string& text) { put(type, text.c_str(), text.size() + 1); }
   bool send(int fd) const {
     std::vector<uint8_t> message = bytes_;
@@ -48,20 +70,35 @@ RdmaNetlink::RdmaNetlink() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NET
 
 RdmaNetlink::~RdmaNetlink() { close(fd_); }
 
-int RdmaNetlink::request(const Message& message) {
+int RdmaNetlink::request(const Message& message, uint16_t type, uint32_t* value) {
   alignas(nlmsghdr) uint8_t answer[8192];
   // An answer that came late is none to this.
   while (recv(fd_, answer, sizeof(answer), MSG_DONTWAIT) >= 0 || errno == ENOBUFS) continue;
   if (!message.send(fd_)) return errno;
-  // The kernel does what it is asked in send(): the answer is there, or there is none.
-  const ssize_t got = recv(fd_, answer, sizeof(answer), MSG_DONTWAIT);
-  if (got < 0) return errno == EAGAIN ? ENOBUFS : errno;
-  const auto* header = reinterpret_cast<const nlmsghdr*>(answer);
-  if (static_cast<size_t>(got) < NLMSG_LENGTH(sizeof(nlmsgerr)) ||
-      header->nlmsg_type != NLMSG_ERROR) {
-    return EPROTO;
+  // The kernel does what it is asked in send(): the answer is there, or there is none. Before it
+  // comes what was asked for, if that is anything.
+  for (;;) {
+    const ssize_t got = recv(fd_, answer, sizeof(answer), MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN ? ENOBUFS : errno;
+    const auto* header = reinterpret_cast<const nlmsghdr*>(answer);
+    if (static_cast<size_t>(got) < NLMSG_HDRLEN || header->nlmsg_len > got) return EPROTO;
+    if (header->nlmsg_type == NLMSG_ERROR) {
+      if (header->nlmsg_len < NLMSG_LENGTH(sizeof(nlmsgerr))) return EPROTO;
+      return -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
+    }
+    for (const Attribute& each : attributesOf(header)) {
+      if (value && each.type == type) std::memcpy(value, each.value, sizeof(*value));
+    }
   }
-  return -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
+}
+
+RdmaNetlink::Message RdmaNetlink::counterMessage(uint16_t command, uint32_t index, uint32_t qpn) {
+  Message message(command, NLM_F_ACK);
+  message.put(RDMA_NLDEV_ATTR_DEV_INDEX, index);
+  message.put(RDMA_NLDEV_ATTR_PORT_INDEX, uint32_t{1});
+  message.put(RDMA_NLDEV_ATTR_STAT_RES, uint32_t{RDMA_NLDEV_ATTR_RES_QP});
+  message.put(RDMA_NLDEV_ATTR_RES_LQPN, qpn);
+  return message;
 }
 
 int RdmaNetlink::addLink(const std::string& device, const std::string& netdev) {
@@ -75,6 +112,18 @@ int RdmaNetlink::addLink(const std::string& device, const std::string& netdev) {
 int RdmaNetlink::deleteLink(uint32_t index) {
   Message message(RDMA_NLDEV_CMD_DELLINK, NLM_F_ACK);
   message.put(RDMA_NLDEV_ATTR_DEV_INDEX, &index, sizeof(index));
+  return request(message);
+}
+
+int RdmaNetlink::bindCounter(uint32_t index, uint32_t qpn, uint32_t* counter) {
+  Message message = counterMessage(RDMA_NLDEV_CMD_STAT_SET, index, qpn);
+  message.put(RDMA_NLDEV_ATTR_STAT_MODE, uint32_t{RDMA_COUNTER_MODE_MANUAL});
+  return request(message, RDMA_NLDEV_ATTR_STAT_COUNTER_ID, counter);
+}
+
+int RdmaNetlink::unbindCounter(uint32_t index, uint32_t qpn, uint32_t counter) {
+  Message message = counterMessage(RDMA_NLDEV_CMD_STAT_DEL, index, qpn);
+  message.put(RDMA_NLDEV_ATTR_STAT_COUNTER_ID, counter);
   return request(message);
 }
 
@@ -92,16 +141,9 @@ bool RdmaNetlink::find(const std::string& device, uint32_t* index) {
       if (header->nlmsg_type == NLMSG_DONE) return found;
       uint32_t number = 0;
       bool named = false;
-      const auto* at = static_cast<const uint8_t*>(NLMSG_DATA(header));
-      const auto* end = reinterpret_cast<const uint8_t*>(header) + header->nlmsg_len;
-      for (nlattr attribute; at + NLA_HDRLEN <= end; at += NLA_ALIGN(attribute.nla_len)) {
-        std::memcpy(&attribute, at, sizeof(attribute));
-        if (attribute.nla_len < NLA_HDRLEN) break;
-        const uint8_t* value = at + NLA_HDRLEN;
-        if (attribute.nla_type == RDMA_NLDEV_ATTR_DEV_INDEX) {
-          std::memcpy(&number, value, sizeof(number));
-        }
-        if (attribute.nla_type == RDMA_NLDEV_ATTR_DEV_NAME) {
+      for (const auto& [type, value] : attributesOf(header)) {
+        if (type == RDMA_NLDEV_ATTR_DEV_INDEX) std::memcpy(&number, value, sizeof(number));
+        if (type == RDMA_NLDEV_ATTR_DEV_NAME) {
           named = device == reinterpret_cast<const char*>(value);
         }
       }

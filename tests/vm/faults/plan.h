@@ -30,6 +30,8 @@ struct FaultCase {
 
 struct FaultOptions {
   std::string device = "da", netdev = "va", address;
+  // The file that makes dma-bufs: kiwarp_ktest's.
+  std::string exporter;
   // From here on not every nth is tried, but one of sixteen and then fewer: a few calls make
   // thousands of allocations, in the RDMA core.
   uint64_t dense = 150;

@@ -14,11 +14,13 @@ injection() { [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab/requ
 
 check "the kernel can let allocations fail" injection || finish
 setup_pair
+load_exporter
 ip -n a link add vx type veth peer name vy || die "veth"
 ip -n a link set vx up
 # Not "ip netns exec", which hides debugfs behind a /sys of its own.
 absorb "failures" nsenter --net=/run/netns/a "$TOP/build/host/tests/vm/kiwarp-faults" \
-	--device da --netdev vx --addr 10.1.0.1 --only "${ONLY:-}" --dense "${DENSE:-150}"
+	--device da --netdev vx --addr 10.1.0.1 --exporter "$EXPORTER" --only "${ONLY:-}" --dense "${DENSE:-150}"
+check "no dma-buf is left" until_true 20 unload_exporter
 check "nothing is held" until_true 20 nothing_held
 pair "rping works" 7174 a b rping -s -a 10.1.0.1 -C 3 -V -- rping -c -a 10.1.0.1 -C 3 -V
 teardown_pair

@@ -2,106 +2,16 @@
 //
 // The verbs of a process.
 
-#include "common/verbs.h"
-
 #include <infiniband/verbs.h>
 
 #include <cerrno>
-#include <memory>
 
 #include "common/error.h"
+#include "faults/objects.h"
 #include "faults/plan.h"
 
 namespace kiwarp::vm {
 namespace {
-
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-constexpr size_t kLarge = 8 << 20;
-
-struct ContextDeleter {
-  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
-};
-using Context = std::unique_ptr<ibv_context, ContextDeleter>;
-
-Context open(const std::string& name) {
-  int count = 0;
-  ibv_device** list = ibv_get_device_list(&count);
-  Context context;
-  for (int i = 0; list && i < count; ++i) {
-    if (name == ibv_get_device_name(list[i])) {
-      errno = 0;
-      context.reset(ibv_open_device(list[i]));
-    }
-  }
-  const int error = errno;
-  ibv_free_device_list(list);
-  errno = error;
-  return context;
-}
-
-// All that is there when a case of one verb begins.
-class Objects {
- public:
-  explicit Objects(const std::string& device)
-      : context(open(device)), memory(kLarge), channel(nullptr) {
-    if (!context) fail("%s cannot be opened: %s", device.c_str(), errnoName(errno).c_str());
-    pd = allocPd(context.get());
-    channel = createChannel(context.get());
-    cq = createCq(context.get(), 64, channel.get());
-  }
-
-  ibv_qp* makeQp() {
-    ibv_qp_init_attr init{};
-    init.qp_type = IBV_QPT_RC;
-    init.send_cq = init.recv_cq = cq.get();
-    init.cap = {64, 64, 4, 4, 64};
-    return ibv_create_qp(pd.get(), &init);
-  }
-
-  Context context;
-  Memory memory;
-  Pd pd;
-  CompChannel channel;
-  Cq cq;
-};
-
-int toState(ibv_qp* qp, ibv_qp_state state) {
-  ibv_qp_attr attr{};
-  attr.qp_state = state;
-  return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
-}
-
-// A verb that makes something, and the one that takes it away, if anything in that can fail.
-template <typename T>
-void makeAndDestroy(FaultPlan* plan, const std::string& what, const std::function<T*()>& make,
-                    int (*take)(T*), bool taking_fails = true) {
-  T* made = nullptr;
-  const auto call = [&made, make] {
-    errno = 0;
-    made = make();
-    return made ? 0 : (errno ? errno : ENODATA);
-  };
-  const auto gone = [&made, take, what] {
-    if (!made) return;
-    const int error = take(made);
-    made = nullptr;
-    if (error) fail("what %s made does not go: %s", what.c_str(), errnoName(error).c_str());
-  };
-  plan->run({.name = what, .call = call, .undo = gone});
-  if (!taking_fails) return;
-  const auto need = [&made, make] {
-    made = make();
-    if (!made) fail("%s", errnoName(errno).c_str());
-  };
-  // After an error it may be there or not: the failure may have been that of the answer.
-  int last = 0;
-  const auto destroy = [&made, &last, take] { return last = take(made); };
-  const auto finally = [&made, &last, take] {
-    if (last) take(made);
-    made = nullptr;
-  };
-  plan->run({.name = what + "'s opposite", .prepare = need, .call = destroy, .undo = finally});
-}
 
 void queuePairCases(FaultPlan* plan, Objects* all) {
   RawQp qp;
@@ -183,7 +93,7 @@ void verbCases(FaultPlan* plan) {
   const std::string& device = plan->options().device;
   Context opened;
   const auto openIt = [&] {
-    opened = open(device);
+    opened = openDevice(device);
     return opened ? 0 : (errno ? errno : ENODATA);
   };
   // libibverbs tries other ways to open the device, and says how the last one failed.
@@ -215,6 +125,7 @@ void verbCases(FaultPlan* plan) {
   makeAndDestroy<ibv_qp>(
       plan, "create_qp", [&] { return all.makeQp(); }, ibv_destroy_qp);
   queuePairCases(plan, &all);
+  extendedCases(plan, &all);
 }
 
 }  // namespace kiwarp::vm

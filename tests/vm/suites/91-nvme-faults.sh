@@ -33,21 +33,6 @@ short_cut() {
 	[ "$(counter kw_vb conn_established)" = "$before" ]
 }
 
-# A cut that is longer than keep-alive allows: the host reconnects when it can.
-long_cut() {
-	ip link set va down
-	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
-	wire_up
-	ctrl_becomes live || { echo "the host has not reconnected"; return 1; }
-	until_true 30 flows
-}
-
-# Connections killed on the wire, as by a firewall.
-killed() {
-	ss -K state established "( sport = :$PORT or dport = :$PORT )"
-	ctrl_becomes live && until_true 30 flows
-}
-
 target_unlinked() {
 	unlink_port || return
 	ctrl_becomes connecting || { echo "the host has not noticed"; return 1; }
@@ -60,24 +45,6 @@ devices_removed() {
 	NETDEV=vb check "the device is added again" howto nvme device
 	check "the host connects again" howto nvme connect
 	module_unloaded
-}
-
-# If the target's device goes first, the host tries to reconnect with whatever device comes; if its
-# own goes first, its controller is deleted. rmmod leaves open which, and both are well.
-module_unloaded() {
-	check "the module unloaded under load: the load" nvme_load load
-	check "the module unloaded under load" rmmod kiwarp
-	NETDEV=va check "the target's device again" howto nvme device
-	NETDEV=vb check "the host's device again" howto nvme device
-	check "the port unlinked" unlink_port
-	check "and linked" link_port
-	if nvme_ctrl; then
-		check "the host's controller has survived, and reconnects" ctrl_becomes live
-		check "and no error, no wrong checksum" fio_stop load
-	else
-		check "the host's controller was deleted: I/O ends, with an error" fio_gives_up load
-		check "the host connects once more" howto nvme connect
-	fi
 }
 
 cut_while_copying() {

@@ -3,7 +3,8 @@
 #
 # NVMe over Fabrics over Kiwarp in a kernel with KASAN, lockdep and kmemleak: data intact,
 # controllers reset under load, the devices of either end taken away under load and added again,
-# all unloaded; rings that outlive their objects; not one report.
+# all unloaded; the same with a receive queue that the target's queues share, with a wire that is cut
+# and the module taken away; rings that outlive their objects; not one report.
 # guest: --uml --mem 1024
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
@@ -48,6 +49,46 @@ nvme_all() {
 	check "NVMe: nothing is left" until_true 20 nothing_left
 }
 
+# The target makes such a queue for each device, and does without where it cannot.
+shared() { # WHAT COMMAND...
+	check "shared receives: $1" "${@:2}"
+}
+
+# Queue pairs use one. What the device knows of it is 90-nvme's: iproute2 6.1 loses it where the kernel
+# pads 64-bit values, as User-Mode Linux does.
+shares() {
+	local all
+	all=$(rdma resource show srq) && echo "$all"
+	[[ $all =~ "kw_va srqn "[0-9]+" type BASIC lqpn "[1-9] ]]
+}
+
+shared_receives() {
+	shared "the target's module is unloaded" modprobe -r nvmet_rdma
+	shared "and loaded to share them" modprobe nvmet_rdma use_srq=Y
+	shared "the target" howto nvme target
+	shared "it listens" wait_listen - "$PORT"
+	shared "connected" howto nvme connect
+	shared "the disk is there" until_true 20 have_disk
+	on_bad_wires fio_nvme_verify
+	shared "a queue is shared" shares
+	under_load "shared receives: a long cut under load: the host reconnects" long_cut
+	under_load "shared receives: connections killed under load" killed
+	shared "a queue is shared after that" shares
+	under_load "shared receives: the target's device deleted under load, and added" \
+		target_device_removed
+	shared "a queue of the new device is shared" shares
+	gone_for_good "shared receives: the host's device deleted under load" rdma link delete kw_vb
+	shared "the host's device added again" add_device vb
+	shared "connected again" howto nvme connect
+	shared "the disk is there again" until_true 20 have_disk
+	module_unloaded
+	shared "a queue is shared by those that have come" shares
+	shared "I/O once more" fio_nvme --name=again --rw=randwrite --bs=64k --size=8m
+	shared "disconnected" howto nvme disconnect
+	shared "the target goes" howto nvme target-down
+	shared "nothing is left" until_true 20 nothing_left
+}
+
 # Windows are invalidated in softirqs, regions registered and re-registered by system calls: lockdep
 # reports an order of their locks that could deadlock.
 locks() {
@@ -73,6 +114,7 @@ modprobe null_blk nr_devices=1 memory_backed=1 gb=1 || die "no null block device
 check "the server's device" add_device va
 check "the client's device" add_device vb
 nvme_all
+shared_receives
 modprobe ib_uverbs || die "modprobe ib_uverbs"
 use_provider
 # Rings whose objects are gone while they are still mapped: their memory is freed later.
