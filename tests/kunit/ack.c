@@ -81,7 +81,7 @@ static u32 kt_waited(struct kt_link *l, u32 len)
 
 		kt_arrives(l, len);
 		waits = !kt_acknowledged(l);
-		if (i >= KT_YOUNG && jiffies == begun) {
+		if (i >= KT_YOUNG && !time_after(jiffies, begun)) {
 			counted++;
 			waited += waits;
 		}
