@@ -209,7 +209,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 	while (tx->budget) {
 		if (atomic_read(&tx->token) & KW_TX_WANTED) {
 			atomic_andnot(KW_TX_WANTED, &tx->token);
-			/* Entries posted before it was set are seen below. */
+			/* Entries posted before WANTED was set are seen below. */
 			smp_mb__after_atomic();
 		}
 		idx = srcu_read_lock(s->mem_srcu);
