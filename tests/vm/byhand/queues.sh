@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+#
+# What I/O queues and the steering of received packets do for NVMe over Fabrics on a guest with two
+# CPUs: random reads of 4 KiB by two jobs, one on each CPU. A machine that does nothing else has to
+# run it, or the figures mean nothing:
+#
+#   scripts/guest --smp 2 --timeout 3000 tests/vm/byhand/queues.sh [ROUNDS]
+#
+# Prints a table: requests a second, the median of ROUNDS [3], and how busy either CPU was. Target and
+# host are in the one guest, so that both work on the same two CPUs. A veth pair has no RSS: packets are
+# received by the CPU that sent them, and RPS does in its place what RSS does on an adapter.
+# shellcheck source=../lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/nvme.sh
+. "$(dirname "$0")/../lib/nvme.sh"
+
+TIME_LIMIT=240
+rounds=${1:-3}
+
+# steer MASK: the CPUs that receive what either end sends.
+steer() {
+	local queue
+	for queue in /sys/class/net/v[ab]/queues/rx-*/rps_cpus; do
+		echo "$1" >"$queue" || return
+	done
+}
+
+# busy: jiffies that CPU 0 and CPU 1 have worked, and all jiffies of one.
+busy() {
+	awk '/^cpu[01] / { all = 0; for (i = 2; i <= 9; i++) all += $i; printf "%d ", all - $5 - $6 } END { print all }' \
+		/proc/stat
+}
+
+# reads: requests a second, and each CPU's share of work in percent.
+reads() {
+	local before after i job cpus=()
+	read -ra before < <(busy)
+	job=(--rw=randread --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --time_based --runtime=6
+		--norandommap --filename="$(nvme_disk)" --thread)
+	timeout 120 fio "${job[@]}" --name=first --cpus_allowed=0 --name=second --cpus_allowed=1 --group_reporting \
+		--output-format=json --output="$LOGS/reads.json" </dev/null || return
+	read -ra after < <(busy)
+	for i in 0 1; do
+		cpus+=($((100 * (after[i] - before[i]) / (after[2] - before[2]))))
+	done
+	python3 -c 'import json, sys
+print(round(json.load(open(sys.argv[1]))["jobs"][0]["read"]["iops"]), *sys.argv[2:])' "$LOGS/reads.json" "${cpus[@]}"
+}
+
+# row QUEUES MASK TITLE
+row() {
+	local i
+	steer "$2" || return
+	for ((i = 0; i < rounds; i++)); do
+		reads || return
+	done | sort -n | awk -v queues="$1" -v title="$3" '{ line[NR] = $0 }
+		END {
+			if (NR == 0) exit 1
+			split(line[int((NR + 1) / 2)], f)
+			split(line[1], least); split(line[NR], most)
+			printf "| %d | %s | %d (%d to %d) | %d %% | %d %% |\n", queues, title, f[1], least[1], most[1], f[2], f[3]
+		}' >>"$OUT/table"
+}
+
+measure() { # QUEUES
+	row "$1" 0 "the CPU that sent it" && row "$1" 1 "CPU 0" && row "$1" 3 "spread by connection"
+}
+
+make_wire || die "no wire"
+nvme_up
+printf '| I/O queues | received by | reads a second | CPU 0 busy | CPU 1 busy |\n| ---: | --- | --- | ---: | ---: |\n' >"$OUT/table"
+for queues in 1 2 4; do
+	check "$queues: the host connects" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" -i "$queues"
+	check "$queues: the disk appears" until_true 20 have_disk
+	check "$queues: measured" measure "$queues"
+	check "$queues: the host disconnects" howto nvme disconnect
+	check "$queues: the disk is gone" until_true 20 nvme_gone
+done
+sed 's/^/# /' "$OUT/table"
+nvme_down
+finish
