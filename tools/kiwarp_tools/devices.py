@@ -10,6 +10,9 @@ from .system import Failure, KernelLog, System, listing
 INFINIBAND = "/sys/class/infiniband"
 NET = "/sys/class/net"
 PARAMETERS = "/sys/module/kiwarp/parameters"
+# The kernel lists RDMA devices one by one, by their places in the list: where one is deleted meanwhile, as all are
+# side by side at shutdown, the list that rdma gets lacks another, which it then says does not exist.
+TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,10 @@ def devices(system: System) -> list[Device]:
     ours = [name for name in rdma_names(system) if is_kiwarp(system, name)]
     if not ours:
         return []
-    known = links(system)
+    for _ in range(TRIES):
+        known = links(system)
+        if not (set(ours) - known.keys()) & set(rdma_names(system)):
+            break
     return [Device(name, known.get(name, {}).get("netdev"), known.get(name, {}).get("state", "UNKNOWN"))
             for name in ours]
 
@@ -114,10 +120,14 @@ def add(system: System, interface: str, name: str, wanted: dict[str, str]) -> De
 
 
 def delete(system: System, name: str) -> None:
-    result = system.run("rdma", "link", "delete", name)
-    # Its interface may have gone meanwhile, and the device with it.
-    if result.code and name in rdma_names(system):
-        raise Failure(f"{name}: {result.said}")
+    for _ in range(TRIES):
+        result = system.run("rdma", "link", "delete", name)
+        # Its interface may have gone meanwhile, and the device with it.
+        if not result.code or name not in rdma_names(system):
+            return
+        if "Wrong device name" not in result.said:
+            break
+    raise Failure(f"{name}: {result.said}")
 
 
 def settings(system: System, name: str) -> dict[str, str]:

@@ -210,6 +210,20 @@ def test_systemd_is_told(system) -> None:
     assert system.commands[-1] == trigger
 
 
+def test_a_device_that_a_list_lacks_goes_all_the_same(system) -> None:
+    for missing in range(4):
+        system.device("kiwarp0", "eth0")
+        system.missing = missing
+        assert kiwarp(system, "down", "eth0") == 0
+        assert not system.links and not system.missing
+
+
+def test_a_device_that_no_list_has(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.answers["rdma link delete"] = Result(1, err="Wrong device name - kiwarp0")
+    fails(system, capsys, "kiwarp0: Wrong device name", "del", "kiwarp0")
+
+
 def test_up_and_down(system, capsys) -> None:
     fails(system, capsys, r"no section \[eth0\]", "up", "eth0")
     system.write(config.FILE, "[eth0]\ncrc = 0")
