@@ -107,7 +107,7 @@ class NativeBench:
     def __init__(self, build: Path, newest: bool = False, cpus: int = 1, checkers: bool = False) -> None:
         """With checkers, it is the one that other tests have: what it measures says nothing."""
         self.options: list[str] = []
-        configs: list[str | Path] = [] if checkers else ["--sched-clock", TOP / "tests/bench/uml.config"]
+        configs: list[str | Path] = [] if checkers else ["--measure", TOP / "tests/bench/uml.config"]
         if newest:
             configs.append(TOP / "tests/bench/uml-newest.config")
             self.options = ["seccomp=on", f"ncpus={cpus}"]
