@@ -146,6 +146,27 @@ ends() {
 	check "and the section is gone" no_section
 	ask_doctor
 	finds "no device" 'note +devices: there is no device'
+	check "many go down side by side" side_by_side
+}
+# Services that stop side by side, as at shutdown: rdma's list may lack a device while others go.
+side_by_side() {
+	local i pids=() rv=0
+	for i in 0 1 2 3 4 5; do
+		ip link add "many$i" type dummy && kiwarp add "many$i" || return
+	done
+	for i in 0 1 2 3 4 5; do
+		kiwarp down "many$i" &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i" || rv=1
+	done
+	# The interfaces would take their devices along.
+	no_device || rv=1
+	for i in 0 1 2 3 4 5; do
+		ip link del "many$i"
+	done
+	return $rv
 }
 no_section() { ! grep -qxF '[ve0]' "$CONF"; }
 
