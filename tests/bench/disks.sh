@@ -41,6 +41,17 @@ bench_disk() {
 	esac
 }
 
+# writable FOLDER...: where this machine's own files are the root, read-only, they get copies in memory.
+writable() {
+	local folder
+	for folder; do
+		[ -w "$folder" ] || {
+			mkdir -p "/run/writable$folder" && cp -a "$folder/." "/run/writable$folder" &&
+				mount --bind "/run/writable$folder" "$folder"
+		} || return
+	done
+}
+
 null_disk() { modprobe null_blk gb=1 irqmode=0 nr_devices=1; }
 
 # edited SED-COMMAND PAGE BLOCK: what the page does over RDMA, done otherwise.
@@ -68,7 +79,7 @@ use_iscsi() {
 		[ -z "$broken" ] || return
 	fi
 	record=(iscsiadm -m node -T "$IQN" -p "$TARGET:3260,1" -I "$by")
-	modprobe iscsi_tcp && null_disk && edited "$edit" iser target &&
+	writable /etc && modprobe iscsi_tcp && null_disk && edited "$edit" iser target &&
 		howto iser initiator && timeout 60 "${record[@]}" -o new || return
 	for name in "${@:2}"; do
 		timeout 60 "${record[@]}" -o update -n "node.conn[0].iscsi.$name" -v CRC32C || return
@@ -88,7 +99,7 @@ leave_iscsi() {
 use_nfs() {
 	local edit=''
 	[ "$1" = rdma ] || edit='s/proto=rdma,port=20049/proto=tcp/'
-	mkdir -p "$FOLDER" &&
+	writable /etc /var/lib/nfs && mkdir -p "$FOLDER" &&
 		mount -t tmpfs -o size=$((NFS_FILE_MIB + 16))m none "$FOLDER" &&
 		dd if=/dev/zero of="$FOLDER/disk" bs=1M count=$NFS_FILE_MIB || return
 	grep -q "^$FOLDER " /etc/exports || howto nfs configure || return

@@ -36,6 +36,7 @@ MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-
             "write-64-imm": 12002, "atomic-64": 12002, "send-64-list-ex": 60000,
             "latency-64-poll": 6002, "nvme-read-4k-32": 12002, "nvme-write-4k-1": 6002,
             "nvme-write-4k-8": 12002, "nvme-write-4k-32": 12002, "latency-64-rsocket": 6002,
+            "iser-read-4k-8": 12002,
             "connect": SIW_QPS,
             # All connections together, as many for each.
             **{f"send-by-connections-{n}": 6000 for n in (1, 2, 4, 8, 16)}}

@@ -21,6 +21,8 @@ COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp", "siw", "siw-gso", "rxe", "again")
 SMOKE_COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp")
 # Not measured with disks: rxe, whose sockets are not for it; and the smoke test's kernel has no NVMe/TCP.
 NO_DISK = {False: {"rxe"}, True: {"rxe", "tcp"}}
+# Nor any of these.
+NOT_FOR_SMOKE = ("iscsi", "nfs")
 MINUTES = 10.0
 # What rounds are not, of the time: boots, builds of modules.
 OVERHEAD_S = 30.0
@@ -98,7 +100,8 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     build_here(build, "bench-program")
     bench = NativeBench(build, args.newest, args.cpus, checkers=args.smoke)
     # Those that are not for every day have to be asked for.
-    rows = [r for r in select(args.only, args.only == "*" and not args.smoke, args.smoke) if r.native]
+    rows = [r for r in select(args.only, args.only == "*" and not args.smoke, args.smoke)
+            if r.native and not (args.smoke and r.storage in NOT_FOR_SMOKE)]
     if not rows:
         raise Failed("no row matches (--list shows them)")
     if args.compare:

@@ -223,14 +223,15 @@ def _other(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
     kinds = {"iscsi": (ISCSI, ("", "kiwarp")), "nfs": (NFS, ("", "kiwarp", "siw"))}
     variants, types = kinds[disk.storage]
     return Row(name, title, unit, disk, disk, group=disk.storage, variants=variants, types=types,
-               mtus=(1500, 9000), **more)
+               mtus=(1500, 9000), native=True, **more)
 
 
 def _long(name: str, title: str, storage: str) -> tuple[Row, ...]:
     """Reads and writes of 128 KiB."""
     return tuple(_other(f"{name}-{op}-128k", f"{title} {op} 128 KiB, depth 4", "MB/s",
                         Disk(op, "128k", 4, 1000, "bw_bytes", storage=storage), smoke=op == "read",
-                        targets=(Target("kiwarp", 1.3),)) for op in ("read", "write"))
+                        targets=(Target("kiwarp", 1.3),), native_targets=(NativeTarget(1.3),))
+                 for op in ("read", "write"))
 
 
 # Over RDMA iSCSI is iSER, over TCP it is iSCSI alone.
