@@ -7,13 +7,12 @@
 # "finished" of the end of all, "gave up" that the rest needs another machine.
 # shellcheck source=../vm/lib/lib.sh
 . "$(dirname "$0")/../vm/lib/lib.sh"
-# shellcheck source=../vm/lib/nvme.sh
-. "$(dirname "$0")/../vm/lib/nvme.sh"
 # shellcheck source=../vm/lib/encryption.sh
 . "$(dirname "$0")/../vm/lib/encryption.sh"
+# shellcheck source=disks.sh
+. "$(dirname "$0")/disks.sh"
 
 TIME_LIMIT=${BENCH_TIME_LIMIT:-120}
-export DISK=/dev/nullb0
 port=18515
 net='' module='' broken='' profile=''
 
@@ -231,64 +230,6 @@ alone() {
 	finished "$index" $rc "$at"
 }
 
-# use_disk TRANSPORT [OPTION...]: the kernel's target with a null block device, connected.
-use_disk() {
-	local transport=$1
-	shift
-	[ -z "$broken" ] || return
-	broken="no NVMe over Fabrics over $transport"
-	modprobe -a "nvmet-$transport" "nvme-$transport" &&
-		modprobe null_blk gb=1 irqmode=0 nr_devices=1 || return
-	howto_block nvme target | sed "s/rdma/$transport/" | timeout 60 bash -eux -o pipefail \
-		>"$LOGS/target" 2>&1 || return
-	timeout 60 nvme connect -t "$transport" -a "$TARGET" -s "$PORT" -n "$NQN" -i 1 "$@" \
-		>"$LOGS/connect" 2>&1 || return
-	until_true 20 have_disk || return
-	broken=''
-}
-
-leave_disk() {
-	timeout 60 nvme disconnect -n "$NQN" >"$LOGS/disconnect" 2>&1
-	until_true 20 no_ctrl
-	howto nvme target-down >"$LOGS/target-down" 2>&1
-	broken=''
-}
-
-# io_memory huge|pages: what fio is to read into and write from, in large pages, which are one piece of
-# memory, or in pages of which no two are neighbours. By chance it would be anything between, and
-# NVMe/TCP, which sends a piece at a time, is 2.7 times faster with the one than with the other. A
-# kernel without large pages gives what it has.
-io_memory() {
-	case $1 in
-	huge)
-		io_memory=malloc
-		if [ -e /proc/sys/vm/nr_hugepages ]; then
-			echo 8 >/proc/sys/vm/nr_hugepages
-			io_memory=mmaphuge
-		fi
-		;;
-	pages)
-		io_memory=mmapshared:/dev/shm/io
-		python3 -c 'if True:
-			import os, sys
-			files = [os.open(name, os.O_RDWR | os.O_CREAT) for name in sys.argv[1:]]
-			for page in range(1024):
-				for file in files:
-					os.pwrite(file, bytes(4096), page * 4096)' \
-			/dev/shm/io /dev/shm/between
-		;;
-	esac
-}
-
-# disk INDEX PATTERN SIZE DEPTH COUNT huge|pages: fio on it.
-disk() {
-	local io_memory
-	io_memory "$6"
-	alone "$1" fio --name=bench --filename="$(nvme_disk)" --direct=1 --thread --ioengine=libaio \
-		--rw="$2" --bs="$3" --iodepth="$4" --number_ios="$5" --norandommap --randrepeat=1 \
-		--mem="$io_memory" --output-format=json
-}
-
 # obey TERMINAL: scripts in $OUT, whose names come over a line to the host, until it says "end".
 obey() {
 	local step
@@ -303,8 +244,15 @@ obey() {
 	exec 5<&-
 }
 
+# Both ends of a rsocket sleep, as all others do: without this they poll for 10 us before.
+no_polling() {
+	mount -t tmpfs none /etc/rdma && mkdir /etc/rdma/rsocket &&
+		echo 0 >/etc/rdma/rsocket/polling_time
+}
+
 mkdir -p "$OUT/run"
 ulimit -n 65536
+no_polling || die "rsockets cannot be told not to poll"
 # Each queue pair has a mapping.
 echo 1000000 >/proc/sys/vm/max_map_count
 # shellcheck source=/dev/null

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +27,15 @@ vm::Memory wholeMemory(size_t size) {
   return memory;
 }
 
+uint64_t bytesOf(int fd) {
+  struct stat about {};
+  vm::checkErrno(fstat(fd, &about), "fstat");
+  if (S_ISREG(about.st_mode)) return static_cast<uint64_t>(about.st_size);
+  uint64_t size = 0;
+  vm::checkErrno(ioctl(fd, BLKGETSIZE64, &size), "BLKGETSIZE64");
+  return size;
+}
+
 }  // namespace
 
 Disk::Disk(const DiskPlan& plan)
@@ -35,9 +45,7 @@ Disk::Disk(const DiskPlan& plan)
       requests_(plan.depth) {
   fd_ = open(plan_.path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
   vm::checkErrno(fd_ < 0 ? -1 : 0, plan_.path.c_str());
-  uint64_t size = 0;
-  vm::checkErrno(ioctl(fd_, BLKGETSIZE64, &size), "BLKGETSIZE64");
-  blocks_ = size / plan_.size;
+  blocks_ = bytesOf(fd_) / plan_.size;
   if (blocks_ == 0) fail("%s is too small", plan_.path.c_str());
   vm::checkErrno(static_cast<int>(syscall(SYS_io_setup, plan_.depth, &context_)), "io_setup");
   for (uint64_t i = 0; i < plan_.depth; ++i) {

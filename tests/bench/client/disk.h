@@ -20,7 +20,7 @@ struct DiskPlan {
   uint64_t depth = 1;
 };
 
-// Direct I/O on a block device, so many requests under way.
+// Direct I/O on a block device or a file, so many requests under way.
 class Disk {
  public:
   explicit Disk(const DiskPlan& plan);

@@ -28,13 +28,15 @@ using vm::fail;
 constexpr char kUsage[] =
     "kiwarp-bench --listen ADDRESS [--port N]          the target; ends after one run\n"
     "kiwarp-bench --connect ADDRESS [--port N] OPTION...   the initiator; prints the result\n"
-    "kiwarp-bench --disk DEVICE OPTION...              I/O on a disk; prints the result\n"
+    "kiwarp-bench --disk DEVICE|FILE OPTION...         I/O on a disk, or a file; prints the "
+    "result\n"
     "kiwarp-bench --basics                             what calls, switches, timers take here\n"
     "  --op send|write|read|latency|idle|write-imm|fetch-add\n"
     "                    what is done [send]; on a disk write|read\n"
     "  --random          on a disk, not one after the other\n"
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
+    "  --rsocket         the same over rsockets\n"
     "  --srq             receives are of one shared receive queue at each end\n"
     "  --poll-ex         completions by ibv_start_poll() and its like\n"
     "  --post-wr         work requests by ibv_wr_start() and its like\n"
@@ -85,8 +87,8 @@ int runTarget(const Settings& settings) {
       vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port), deadline);
   const Plan plan = Plan::unpack(control.receive(deadline));
   plan.check();
-  if (plan.tcp) {
-    const int listener = TcpEnd::listen(rdmaAddress(settings.listen, settings));
+  if (plan.sockets()) {
+    const int listener = TcpEnd::listen(plan, rdmaAddress(settings.listen, settings));
     control.send(talk(kReady, static_cast<uint64_t>(getpid())));
     TcpEnd end = TcpEnd::accept(plan, listener);
     control.send(talk(kRegion));
@@ -208,7 +210,7 @@ int runInitiator(const Settings& settings, Plan plan) {
   // Of a run without messages it is the connecting that is measured.
   Meter meter(plan.op == Op::kIdle ? settings.meter : "");
   const Counters counters({getpid(), peer}, {});
-  if (plan.tcp) {
+  if (plan.sockets()) {
     std::optional<TcpEnd> end;
     measure(meter, counters, [&] {
       end.emplace(TcpEnd::connect(plan, address));
@@ -244,6 +246,7 @@ int main(int argc, char** argv) {
   options.number("--port", &settings.port);
   options.text("--op", &settings.op);
   options.flag("--tcp", &plan.tcp);
+  options.flag("--rsocket", &plan.rsocket);
   options.flag("--srq", &plan.srq);
   options.flag("--poll-ex", &plan.poll_ex);
   options.flag("--post-wr", &plan.post_wr);

@@ -26,8 +26,8 @@ uint64_t Plan::replies(uint64_t messages) const {
 
 namespace {
 
-constexpr bool Plan::*kFlags[] = {&Plan::tcp, &Plan::srq, &Plan::poll_ex, &Plan::post_wr,
-                                  &Plan::poll};
+constexpr bool Plan::*kFlags[] = {&Plan::tcp,     &Plan::srq,  &Plan::poll_ex,
+                                  &Plan::post_wr, &Plan::poll, &Plan::rsocket};
 
 }  // namespace
 
@@ -81,10 +81,14 @@ void Plan::check() const {
   if (connections == 0 || count == 0 || size == 0) fail("nothing to do");
   if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
   if (op == Op::kFetchAdd && size != kAtomicSize) fail("an atomic operation is on 8 bytes");
-  if (tcp && op != Op::kSend && op != Op::kLatency && op != Op::kIdle) fail("TCP only sends");
-  if (tcp && (srq || poll_ex || post_wr)) fail("TCP has no queues");
+  if (tcp && rsocket) fail("it is --tcp or --rsocket");
+  if (sockets() && op != Op::kSend && op != Op::kLatency && op != Op::kIdle) {
+    fail("sockets only send");
+  }
+  if (sockets() && (srq || poll_ex || post_wr)) fail("sockets have no queues");
   if (tcp && poll && op != Op::kLatency) fail("TCP polls for latency only");
-  if (tcp && connections != 1) fail("TCP is measured on one connection");
+  if (rsocket && poll) fail("how long rsockets poll is in their configuration");
+  if (sockets() && connections != 1) fail("sockets are measured on one connection");
 }
 
 Op parseOp(const std::string& name) {

@@ -20,6 +20,7 @@ struct Plan {
   bool poll_ex = false;  // completions by ibv_start_poll(), ibv_next_poll(), ibv_end_poll()
   bool post_wr = false;  // posting by ibv_wr_start() and its like
   bool poll = false;     // no end ever sleeps
+  bool rsocket = false;  // as tcp, by rsockets
   uint64_t size = 65536;
   uint64_t count = 1000;     // messages on each connection, after those that warm up
   uint64_t warm_up = 32;     // and those
@@ -35,6 +36,8 @@ struct Plan {
   uint64_t allConnections() const { return connections + idle; }
   // A target answers so many messages with one of no length: their receives are posted again.
   uint64_t window() const { return receives / 2; }
+  // Neither has queues of its own.
+  bool sockets() const { return tcp || rsocket; }
   // Each message takes one of the target's receives.
   bool takesReceives() const { return op == Op::kSend || op == Op::kWriteImm; }
   // What the target receives on a connection of `messages` messages.

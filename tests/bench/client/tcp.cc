@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <rdma/rsocket.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,6 +13,19 @@
 
 namespace kiwarp::bench {
 
+// Sockets are the kernel's or librdmacm's: the calls are the same, by other names.
+struct SocketCalls {
+  int (*socket)(int, int, int);
+  int (*bind)(int, const sockaddr*, socklen_t);
+  int (*listen)(int, int);
+  int (*accept)(int, sockaddr*, socklen_t*);
+  int (*connect)(int, const sockaddr*, socklen_t);
+  int (*setsockopt)(int, int, int, const void*, socklen_t);
+  ssize_t (*write)(int, const void*, size_t);
+  ssize_t (*recv)(int, void*, size_t, int);
+  int (*close)(int);
+};
+
 using vm::Clock;
 using vm::fail;
 
@@ -20,21 +34,31 @@ namespace {
 constexpr int kBusyPoll = 50;  // microseconds, as the kernel's documentation recommends
 constexpr int kEmptyReads = 32;
 
+constexpr SocketCalls kTcp = {::socket,     ::bind,  ::listen, ::accept, ::connect,
+                              ::setsockopt, ::write, ::recv,   ::close};
+constexpr SocketCalls kRsocket = {::rsocket,     ::rbind,  ::rlisten, ::raccept, ::rconnect,
+                                  ::rsetsockopt, ::rwrite, ::rrecv,   ::rclose};
+
+const SocketCalls& callsOf(const Plan& plan) { return plan.rsocket ? kRsocket : kTcp; }
+
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
 
+TcpEnd::TcpEnd(const Plan& plan) : plan_(plan), calls_(&callsOf(plan)), buffer_(plan.size) {}
+
 TcpEnd::~TcpEnd() {
-  for (int fd : fds_) close(fd);
+  for (int fd : fds_) calls_->close(fd);
 }
 
 void TcpEnd::add(int fd) {
   const int one = 1;
   vm::checkErrno(fd < 0 ? -1 : 0, "socket");
   fds_.push_back(fd);
-  vm::checkErrno(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), "TCP_NODELAY");
+  vm::checkErrno(calls_->setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)),
+                 "TCP_NODELAY");
   if (!plan_.poll) return;
   // The kernel looks into the adapter's queue while it has nothing to read, instead of sleeping.
   vm::checkErrno(setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &kBusyPoll, sizeof(kBusyPoll)),
@@ -45,35 +69,36 @@ TcpEnd TcpEnd::connect(const Plan& plan, vm::Address address) {
   TcpEnd end(plan);
   const Clock::time_point start = Clock::now();
   for (uint64_t i = 0; i < plan.allConnections(); ++i) {
-    end.add(socket(address.family(), SOCK_STREAM, 0));
-    vm::checkErrno(::connect(end.fds_.back(), address.get(), address.length), "connect");
+    end.add(end.calls_->socket(address.family(), SOCK_STREAM, 0));
+    vm::checkErrno(end.calls_->connect(end.fds_.back(), address.get(), address.length), "connect");
   }
   end.connect_seconds_ = secondsSince(start);
   return end;
 }
 
-int TcpEnd::listen(vm::Address address) {
+int TcpEnd::listen(const Plan& plan, vm::Address address) {
+  const SocketCalls& calls = callsOf(plan);
   const int one = 1;
-  const int fd = socket(address.family(), SOCK_STREAM, 0);
+  const int fd = calls.socket(address.family(), SOCK_STREAM, 0);
   vm::checkErrno(fd < 0 ? -1 : 0, "socket");
-  vm::checkErrno(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), "SO_REUSEADDR");
-  vm::checkErrno(bind(fd, address.get(), address.length), "bind");
-  vm::checkErrno(::listen(fd, 128), "listen");
+  vm::checkErrno(calls.setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), "SO_REUSEADDR");
+  vm::checkErrno(calls.bind(fd, address.get(), address.length), "bind");
+  vm::checkErrno(calls.listen(fd, 128), "listen");
   return fd;
 }
 
 TcpEnd TcpEnd::accept(const Plan& plan, int listener) {
   TcpEnd end(plan);
   for (uint64_t i = 0; i < plan.allConnections(); ++i) {
-    end.add(::accept(listener, nullptr, nullptr));
+    end.add(end.calls_->accept(listener, nullptr, nullptr));
   }
-  close(listener);
+  end.calls_->close(listener);
   return end;
 }
 
 void TcpEnd::writeAll(size_t length) {
   for (size_t done = 0; done < length;) {
-    const ssize_t n = write(fds_[0], buffer_.data() + done, length - done);
+    const ssize_t n = calls_->write(fds_[0], buffer_.data() + done, length - done);
     if (n <= 0) fail("write: %s", vm::errnoName(errno).c_str());
     done += static_cast<size_t>(n);
   }
@@ -82,8 +107,8 @@ void TcpEnd::writeAll(size_t length) {
 void TcpEnd::readAll(size_t length) {
   int empty = 0;
   while (length > 0) {
-    const ssize_t n = recv(fds_[0], buffer_.data(), std::min(length, buffer_.size()),
-                           plan_.poll ? MSG_DONTWAIT : 0);
+    const ssize_t n = calls_->recv(fds_[0], buffer_.data(), std::min(length, buffer_.size()),
+                                   plan_.poll ? MSG_DONTWAIT : 0);
     if (n < 0 && errno == EAGAIN) {
       // As with ibv_poll_cq(): whoever it waits for may want this CPU.
       if (++empty % kEmptyReads == 0) sched_yield();

@@ -9,11 +9,14 @@
 
 namespace kiwarp::bench {
 
-// The same work over plain TCP sockets, written and read in messages of the plan's size.
+struct SocketCalls;
+
+// The same work over plain TCP sockets, or rsockets, written and read in messages of the plan's
+// size.
 class TcpEnd {
  public:
   static TcpEnd connect(const Plan& plan, vm::Address address);
-  static int listen(vm::Address address);
+  static int listen(const Plan& plan, vm::Address address);
   static TcpEnd accept(const Plan& plan, int listener);
   ~TcpEnd();
   TcpEnd(TcpEnd&&) = default;
@@ -28,12 +31,13 @@ class TcpEnd {
   void serve(uint64_t messages);
 
  private:
-  explicit TcpEnd(const Plan& plan) : plan_(plan), buffer_(plan.size) {}
+  explicit TcpEnd(const Plan& plan);
   void add(int fd);
   void writeAll(size_t length);
   void readAll(size_t length);
 
   Plan plan_;
+  const SocketCalls* calls_;
   std::vector<uint8_t> buffer_;
   std::vector<int> fds_;
   double connect_seconds_ = 0;

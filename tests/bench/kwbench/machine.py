@@ -173,7 +173,7 @@ def share(todo: Todo, lanes: int) -> list[Todo]:
     """Cut into so many parts, or fewer, that take about as long; what one device does stays together."""
     blocks: dict[tuple[object, ...], Todo] = {}
     for index, job in todo:
-        blocks.setdefault((job.mtu, job.row.disk, job.variant, job.round), []).append((index, job))
+        blocks.setdefault((job.mtu, job.row.storage, job.variant, job.round), []).append((index, job))
     parts: list[Todo] = [[] for _ in range(lanes)]
     for block in sorted(blocks.values(), key=len, reverse=True):
         min(parts, key=len).extend(block)

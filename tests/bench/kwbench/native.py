@@ -35,7 +35,11 @@ MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-
             "latency-4k": 6002, "nvme-read-4k-1": 6002, "nvme-read-4k-8": 12002, "send-64-srq": 12002,
             "write-64-imm": 12002, "atomic-64": 12002, "send-64-list-ex": 60000,
             "latency-64-poll": 6002, "nvme-read-4k-32": 12002, "nvme-write-4k-1": 6002,
-            "nvme-write-4k-8": 12002, "nvme-write-4k-32": 12002, "connect": SIW_QPS}
+            "nvme-write-4k-8": 12002, "nvme-write-4k-32": 12002, "latency-64-rsocket": 6002,
+            "iser-read-4k-8": 12002,
+            "connect": SIW_QPS,
+            # All connections together, as many for each.
+            **{f"send-by-connections-{n}": 6000 for n in (1, 2, 4, 8, 16)}}
 MESSAGES_OF_64K = 6002
 DISK_MESSAGES_OF_128K = 2002
 SMOKE_MESSAGES = 160
@@ -47,7 +51,12 @@ METER = "/dev/tty1"
 def messages_of(row: Row) -> int:
     if row.name in MESSAGES:
         return MESSAGES[row.name]
-    return DISK_MESSAGES_OF_128K if row.disk else max(50, MESSAGES_OF_64K * 65536 // size_of(row.tool))
+    return DISK_MESSAGES_OF_128K if row.storage else max(50, MESSAGES_OF_64K * 65536 // size_of(row.tool))
+
+
+def connections_of(client: Client) -> int:
+    found = re.search(r"--connections (\d+)", client.options)
+    return int(found[1]) if found else 1
 
 
 def tool_of(row: Row, variant: str, messages: int) -> Tool:
@@ -65,6 +74,7 @@ def tool_of(row: Row, variant: str, messages: int) -> Tool:
         # TCP knows Sends only: they are what a Write or a Read of that size is measured by.
         op = client.op if client.op == "latency" else "send"
         client = tool if isinstance(tool, Client) else replace(client, op=op, options="")
+    messages //= connections_of(client)
     messages -= messages % client.list
     warm_up = max(client.list, messages // 10 // client.list * client.list)
     return replace(client, count=messages, call="transfer",
@@ -258,20 +268,25 @@ class Session:
         self.ended()
 
 
-def around(column: str, disk: bool, mtu: int, builds: dict[str, Build]) -> tuple[list[str], list[str]]:
+def net_for(storage: str, mtu: int) -> str:
+    """Where rows of that kind are measured."""
+    return f"{'use_wire' if storage else 'use_net'} {mtu}"
+
+
+def around(column: str, storage: str, mtu: int, builds: dict[str, Build]) -> tuple[list[str], list[str]]:
     """What the guest does before it measures on a column, and after."""
     variant = variant_of(column)
     before, after = [], []
     # rxe's sockets are in the first network namespace.
-    if variant.type == "rxe" and not disk:
+    if variant.type == "rxe" and not storage:
         before.append(f"use_wire {mtu}")
         after.append(f"use_net {mtu}")
     if variant.type:
         build = builds[column]
         before.append(shlex.join(["use_device", variant.type, build.module, build.provider, *variant.settings]))
         after.insert(0, "leave_device")
-    if disk:
-        before.append(shlex.join(["use_disk", "rdma" if variant.type else "tcp", *variant.nvme]))
+    if storage:
+        before.append(shlex.join(variant.use_disk(storage)))
         after.insert(0, "leave_disk")
     return before, after
 
@@ -336,8 +351,8 @@ class Campaign:
             self.take(session, number, visit, session.run(script))
 
     def visit(self, column: str, tasks: dict[int, Task]) -> list[str]:
-        disk = any(task.row.disk for task in tasks.values())
-        before, after = around(column, disk, self.mtu, self.builds)
+        storage = next(iter(tasks.values())).row.storage
+        before, after = around(column, storage, self.mtu, self.builds)
         plain = not variant_of(column).type
         return [*before, *(task.tool.script(index, plain) for index, task in tasks.items()), *after]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Iterator
 
 from .machine import Failed, NativeBench, output_of, say
-from .native import Series, Session, around, messages_of, tool_of
+from .native import Series, Session, around, messages_of, net_for, tool_of
 from .plan import Build, variant_of
 from .profile import Profile, Sample
-from .rows import Row
+from .rows import STORAGES, Row
 
 # Samples a second of CPU time.
 FREQUENCY = 4000
@@ -68,7 +68,7 @@ def samples(script: str, kernel: int, symbols: Symbols) -> Iterator[Sample]:
 
 def one(session: Session, row: Row, column: str, mtu: int, builds: dict[str, Build], index: int) -> Profile:
     messages = messages_of(row) * LONGER
-    before, after = around(column, row.disk, mtu, builds)
+    before, after = around(column, row.storage, mtu, builds)
     names = index + 1
     session.run([*before, f"alone {names} cat /proc/kallsyms"])
     data = session.out / f"{index}.perf"
@@ -97,12 +97,11 @@ def measure(rows: list[Row], columns: list[str], mtu: int, bench: NativeBench, o
     """Of rows, each on each of the columns that it is measured on."""
     builds = bench.builds([c for c in columns if variant_of(c).type], {})
     found = []
-    for disk in (False, True):
-        some = [row for row in rows if row.disk == disk]
+    for storage in STORAGES:
+        some = [row for row in rows if row.storage == storage]
         if not some:
             continue
-        session = Session(bench, out / ("disks" if disk else "messages"),
-                          f"{'use_wire' if disk else 'use_net'} {mtu}")
+        session = Session(bench, out / (storage or "messages"), net_for(storage, mtu))
         try:
             for n, (row, column) in enumerate((row, column) for row in some for column in columns):
                 say(f"{row.name}, {column}")

@@ -11,16 +11,18 @@ from typing import Callable
 
 from . import native_profile, native_report, report
 from .machine import TOP, Failed, NativeBench, build_here, build_revision, build_tree, output_of, say
-from .native import SMOKE_MESSAGES, Campaign, Measured, Pair, Session, messages_of
+from .native import SMOKE_MESSAGES, Campaign, Measured, Pair, Session, messages_of, net_for
 from .plan import Build, select, variant_of
 from .profile import Profile
-from .rows import VARIANTS, Row
+from .rows import STORAGES, VARIANTS, Row
 from .tools import PROGRAM
 
 COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp", "siw", "siw-gso", "rxe", "again")
 SMOKE_COLUMNS = ("kiwarp", "kiwarp-nocrc", "tcp")
-# Not measured with NVMe: rxe, whose sockets are not for it; and the smoke test's kernel has no NVMe/TCP.
+# Not measured with disks: rxe, whose sockets are not for it; and the smoke test's kernel has no NVMe/TCP.
 NO_DISK = {False: {"rxe"}, True: {"rxe", "tcp"}}
+# Nor any of these.
+NOT_FOR_SMOKE = ("iscsi", "nfs")
 MINUTES = 10.0
 # What rounds are not, of the time: boots, builds of modules.
 OVERHEAD_S = 30.0
@@ -66,18 +68,17 @@ def campaigns(rows: list[Row], columns: list[str], builds: dict[str, Build], ben
     """All rows at all MTUs; what the kernels complained of."""
     complaints = []
     mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500]
-    kinds = [(mtu, disk, some) for mtu in mtus for disk in (False, True)
-             if (some := [r for r in rows if r.disk == disk])]
+    kinds = [(mtu, storage, some) for mtu in mtus for storage in STORAGES
+             if (some := [r for r in rows if r.storage == storage])]
     total = sum(len(some) for *_, some in kinds)
     messages: Callable[[Row], int] = (lambda _: SMOKE_MESSAGES) if args.smoke else messages_of
     pairs = measured.pairs
-    for mtu, disk, some in kinds:
+    for mtu, storage, some in kinds:
         say(f"native, MTU {mtu}: {len(some)} rows, {', '.join(columns)}")
         campaign = Campaign(measured, builds, mtu, messages, 1 if args.smoke else args.rounds)
-        if disk:
+        if storage:
             measured.pairs = [p for p in pairs if not NO_DISK[args.smoke] & {p.of, p.to}]
-        session = Session(bench, out / f"{'disks' if disk else 'messages'}-{mtu}",
-                          f"{'use_wire' if disk else 'use_net'} {mtu}")
+        session = Session(bench, out / f"{storage or 'messages'}-{mtu}", net_for(storage, mtu))
         begun = time.monotonic()
 
         def progress(number: int, left: int) -> None:
@@ -99,7 +100,8 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
     build_here(build, "bench-program")
     bench = NativeBench(build, args.newest, args.cpus, checkers=args.smoke)
     # Those that are not for every day have to be asked for.
-    rows = [r for r in select(args.only, args.only == "*" and not args.smoke, args.smoke) if r.native]
+    rows = [r for r in select(args.only, args.only == "*" and not args.smoke, args.smoke)
+            if r.native and not (args.smoke and r.storage in NOT_FOR_SMOKE)]
     if not rows:
         raise Failed("no row matches (--list shows them)")
     if args.compare:

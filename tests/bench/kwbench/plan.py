@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
-from .rows import QUICK_LEFT_OUT, ROWS, VARIANTS, Row, Variant
+from .rows import QUICK_LEFT_OUT, ROWS, STORAGES, VARIANTS, Row, Variant
 from .tools import Tool
 
 SMOKE_FACTOR = 0.02
@@ -56,11 +56,11 @@ def jobs(rows: list[Row], bench: str, mtus: Iterable[int], variants: Callable[[R
     order = [*VARIANTS, "base", "head"]
     found = []
     for mtu in mtus:
-        for disk in (False, True):
+        for storage in STORAGES:
             for number in range(rounds):
                 for variant in order:
                     for row in rows:
-                        if row.disk != disk or mtu not in row.mtus or variant not in variants(row):
+                        if row.storage != storage or mtu not in row.mtus or variant not in variants(row):
                             continue
                         tool = _tool(row, variant, factor)
                         if tool:
@@ -74,7 +74,7 @@ def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:
             return ("tcp", "kiwarp")
         if quick:
             return [v for v in row.variants if v not in QUICK_LEFT_OUT
-                    and not (row.disk and v in ("kiwarp-nocrc", "siw-gso"))]
+                    and not (row.storage and v in ("kiwarp-nocrc", "siw-gso"))]
         return row.variants
     return chosen
 
@@ -103,22 +103,22 @@ def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:
             lines.append("leave_device")
 
     for index, job in todo:
-        here = (job.mtu, job.row.disk, job.variant, job.round)
+        here = (job.mtu, job.row.storage, job.variant, job.round)
         if here != at:
             leave()
             device = disk = False
             variant = variant_of(job.variant)
-            if (*here[:2], variant.wire) != net:
-                lines.append(f"{'use_wire' if job.row.disk else 'use_net'} {job.mtu} {variant.wire}".rstrip())
-                net = (*here[:2], variant.wire)
+            use = "use_wire" if job.row.storage else "use_net"
+            if (use, job.mtu, variant.wire) != net:
+                lines.append(f"{use} {job.mtu} {variant.wire}".rstrip())
+                net = (use, job.mtu, variant.wire)
             if variant.type:
                 build = builds[job.variant]
                 lines.append(shlex.join(["use_device", variant.type, build.module, build.provider,
                                          *variant.settings]))
                 device = True
-            if job.row.disk:
-                transport = "rdma" if variant.type else "tcp"
-                lines.append(shlex.join(["use_disk", transport, *variant.nvme]))
+            if job.row.storage:
+                lines.append(shlex.join(variant.use_disk(job.row.storage)))
                 disk = True
             at = here
         lines.append(job.tool.script(index, job.variant.startswith("tcp")))

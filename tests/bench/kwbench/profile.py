@@ -16,7 +16,7 @@ from typing import Iterable, Iterator
 from .machine import CostBench, Failed, Runner, output_of, say
 from .plan import Job, variant_of
 from .report import number, table
-from .rows import VARIANTS, Row
+from .rows import STORAGES, VARIANTS, Row
 from .tools import Client, Disk, Iperf3, Perftest, Tool
 
 # One sample in so many instructions. Taking one costs thousands: at 10 000 little else would run.
@@ -69,8 +69,11 @@ _CALLS = re.compile(r"_*(entry_SYSCALL|do_syscall|syscall|x64_sys|ksys|vfs|fget|
                     r"apparmor_file|read|write|aio|io_submit|fsnotify|import|"
                     r"get_user|put_user|exit_to_user|irqentry_exit_to_user|fpregs)")
 
-_MODULES = {"kiwarp": KIWARP, "siw": KIWARP, "veth": STACK, "nf_": STACK, "ib_": CALLS,
-            "rdma_": CALLS, "iw_cm": CALLS, "nvme": DISK, "null_blk": DISK}
+# The first that a module's name begins with.
+_MODULES = {"kiwarp": KIWARP, "siw": KIWARP, "veth": STACK, "nf_": STACK, "ib_ise": DISK, "ib_": CALLS,
+            "rdma_": CALLS, "iw_cm": CALLS, "nvme": DISK, "null_blk": DISK, "target_core": DISK,
+            "iscsi": DISK, "libiscsi": DISK, "scsi": DISK, "sd_mod": DISK, "nfs": DISK, "sunrpc": DISK,
+            "rpcrdma": DISK}
 _BLOCK = re.compile(r"_*(blk|bio|blkdev|sbitmap|submit_bio|dma|sg|iomap|disk|block|"
                     r"generic_make|elv|bdev|mempool)(_|\.|$)")
 
@@ -208,11 +211,11 @@ def _show(done: int, job: Job, result, value: float | None) -> None:
 
 def _jobs(rows: Iterable[Row], variants: list[str], mtu: int) -> list[Job]:
     found = []
-    for disk in (False, True):
+    for storage in STORAGES:
         for variant in variants:
             for row in rows:
                 tool = row.plain if variant.startswith("tcp") else row.tool
-                if tool and row.disk == disk and variant in row.variants:
+                if tool and row.storage == storage and variant in row.variants:
                     found.append(Job("cost", row, mtu, variant, tool))
     return found
 

@@ -16,14 +16,21 @@ class Variant:
     settings: tuple[str, ...] = ()
     siw: str | None = None  # the options of scripts/siw
     nvme: tuple[str, ...] = ()  # more options of nvme connect
+    iscsi: tuple[str, ...] = ()  # the digests of an iSCSI session
     wire: str = ""  # what the wire is inside of: an argument of guest.sh's use_net
+
+    def use_disk(self, storage: str) -> list[str]:
+        """guest.sh's call for it."""
+        options = {"nvme": self.nvme, "iscsi": self.iscsi}.get(storage, ())
+        return ["use_disk", storage, "rdma" if self.type else "tcp", *options]
 
 
 VARIANTS = {
     v.name: v
     for v in (
         Variant("tcp", "plain TCP", ""),
-        Variant("tcp-digest", "TCP, digests", "", nvme=("--hdr-digest", "--data-digest")),
+        Variant("tcp-digest", "TCP, digests", "", nvme=("--hdr-digest", "--data-digest"),
+                iscsi=("HeaderDigest", "DataDigest")),
         Variant("kiwarp", "Kiwarp", "kiwarp"),
         Variant("kiwarp-nocrc", "Kiwarp, CRC off", "kiwarp", settings=("crc=0",)),
         Variant("siw-gso", "siw, GSO, CRC off", "siw", siw="--gso"),
@@ -41,7 +48,12 @@ KIWARP = ("kiwarp", "kiwarp-nocrc")
 SIW = ("siw-gso", "siw", "siw-crc")
 VERBS = ("tcp", *KIWARP, *SIW)
 NVME = ("tcp", "tcp-digest", *KIWARP, *SIW)
+# siw has no port map: LIO's target cannot listen on it beside its TCP portal.
+ISCSI = ("tcp", "tcp-digest", *KIWARP)
+NFS = ("tcp", *KIWARP, *SIW)
 BEST = ("tcp", *KIWARP, "siw-gso")
+# What the disks are reached by, in the order in which they are measured; "" for rows without one.
+STORAGES = ("", "nvme", "iscsi", "nfs")
 ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire)
 
 
@@ -89,8 +101,8 @@ class Row:
     memory: int = 2048  # MiB that the guest needs
 
     @property
-    def disk(self) -> bool:
-        return isinstance(self.tool, Disk)
+    def storage(self) -> str:
+        return self.tool.storage if isinstance(self.tool, Disk) else ""
 
 
 def near_tcp(*pairs: tuple[int, float]) -> tuple[Target, ...]:
@@ -167,6 +179,18 @@ FEATURES = (
 )
 
 
+# What an application of sockets gets without a change.
+SOCKETS = (
+    Row("send-64k-rsocket", "send 64 KiB, rsockets", "MiB/s",
+        Client("send", 65536, 3840, options="--rsocket"), Client("send", 65536, 3840),
+        group="rsockets", smoke=True, native=True),
+    Row("latency-64-rsocket", "latency, send 64 B, rsockets", "us",
+        Client("latency", 64, 1000, "latency_us", "--rsocket"),
+        Client("latency", 64, 1000, "latency_us"), higher=False, group="rsockets", smoke=True,
+        native=True),
+)
+
+
 def _disk(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
     return Row(name, title, unit, disk, disk, group="nvme", variants=NVME, mtus=(1500, 9000),
                native=True, targets=(Target("kiwarp", 1.2), Target("kiwarp", 1.5, "tcp-digest")),
@@ -192,6 +216,30 @@ DISKS = (
     *(_disk(f"nvme-write-4k-{depth}", f"random write 4 KiB, depth {depth}", "IOPS",
             Disk("randwrite", "4k", depth, 6000, "iops"), native_targets=(NativeTarget(1.0),))
       for depth in (1, 8, 32)),
+)
+
+
+def _other(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
+    kinds = {"iscsi": (ISCSI, ("", "kiwarp")), "nfs": (NFS, ("", "kiwarp", "siw"))}
+    variants, types = kinds[disk.storage]
+    return Row(name, title, unit, disk, disk, group=disk.storage, variants=variants, types=types,
+               mtus=(1500, 9000), native=True, **more)
+
+
+def _long(name: str, title: str, storage: str) -> tuple[Row, ...]:
+    """Reads and writes of 128 KiB."""
+    return tuple(_other(f"{name}-{op}-128k", f"{title} {op} 128 KiB, depth 4", "MB/s",
+                        Disk(op, "128k", 4, 1000, "bw_bytes", storage=storage), smoke=op == "read",
+                        targets=(Target("kiwarp", 1.3),), native_targets=(NativeTarget(1.3),))
+                 for op in ("read", "write"))
+
+
+# Over RDMA iSCSI is iSER, over TCP it is iSCSI alone.
+OTHER_DISKS = (
+    *_long("iser", "iSER", "iscsi"),
+    _other("iser-read-4k-8", "iSER random read 4 KiB, depth 8", "IOPS",
+           Disk("randread", "4k", 8, 6000, "iops", storage="iscsi")),
+    *_long("nfs", "NFS", "nfs"),
 )
 
 # Of rdma-core 44's siw provider a process gets no more: the next fails, though the kernel gave it.
@@ -228,6 +276,7 @@ def _by_connections() -> tuple[Row, ...]:
         rows.append(Row(f"send-by-connections-{n}", f"send 64 KiB, {n} connections", "MiB/s", tool,
                         group="connections", variants=variants,
                         targets=targets if n > 1 else (), mtus=(1500, 9000),
+                        native=n <= 16, types=("kiwarp", "siw", "rxe"),
                         curve=("connections", n)))
     return tuple(rows)
 
@@ -266,7 +315,7 @@ def _by_idle() -> tuple[Row, ...]:
     return tuple(rows)
 
 
-ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *DISKS, *_by_size("send", BEST),
+ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
                          *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle())
 BY_NAME = {row.name: row for row in ROWS}

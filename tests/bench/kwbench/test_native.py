@@ -11,7 +11,7 @@ import unittest
 from kwbench import meter, native, native_profile, native_report, natively, profile, stats
 from kwbench.machine import Failed
 from kwbench.native import Campaign, Measured, Pair, Series, messages_of, tool_of
-from kwbench.plan import variant_of
+from kwbench.plan import Build, variant_of
 from kwbench.rows import BY_NAME, ROWS
 
 
@@ -219,12 +219,33 @@ class NativeProfiles(unittest.TestCase):
 
 class Columns(unittest.TestCase):
     def test_every_column_moves_as_many_messages_with_one_program(self):
-        for row in (r for r in ROWS if r.native and r.quick and not r.disk):
+        for row in (r for r in ROWS if r.native and r.quick and not r.storage):
             tools = {column: tool_of(row, column, messages_of(row)) for column in ("tcp", "siw", "kiwarp", "rxe")
                      if variant_of(column).type in row.types}
             self.assertEqual(len({t.count for t in tools.values()}), 1, row.name)
             self.assertGreaterEqual(tools["kiwarp"].count * stats.MIN_ROUNDS, 60000, row.name)
             self.assertTrue("tcp" not in tools or "--tcp" in tools["tcp"].script(0, True), row.name)
+
+    def test_rsockets_are_beside_sockets(self):
+        for name in ("send-64k-rsocket", "latency-64-rsocket"):
+            row = BY_NAME[name]
+            own, plain = (tool_of(row, column, 100).script(7, column == "tcp") for column in ("kiwarp", "tcp"))
+            self.assertEqual(("--rsocket" in own, "--tcp" in own), (True, False))
+            self.assertEqual(sorted(plain.replace("--tcp", "--rsocket").split()), sorted(own.split()))
+
+    def test_many_connections_move_as_many_messages_as_one(self):
+        for n in (1, 2, 4, 16):
+            row = BY_NAME[f"send-by-connections-{n}"]
+            self.assertEqual(tool_of(row, "kiwarp", messages_of(row)).count * n, 6000)
+
+    def test_every_kind_of_disk_is_left_as_it_was_found(self):
+        builds = {"kiwarp": Build("/k.ko", "/lib")}
+        for storage in ("nvme", "iscsi", "nfs"):
+            before, after = native.around("kiwarp", storage, 1500, builds)
+            self.assertEqual([line.split()[0] for line in before + after],
+                             ["use_device", "use_disk", "leave_disk", "leave_device"])
+            self.assertEqual(before[1], f"use_disk {storage} rdma")
+            self.assertEqual(native.around("tcp", storage, 1500, builds)[0], [f"use_disk {storage} tcp"])
 
     def test_a_long_message_is_sent_less_often(self):
         self.assertEqual([messages_of(BY_NAME[name]) for name in ("send-64k", "send-by-size-1048576",

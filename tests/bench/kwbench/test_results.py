@@ -78,6 +78,11 @@ class Targets(unittest.TestCase):
         self.assertEqual(self.met("send-64", ("send-64", "kiwarp", 79999.0)), [False])
         self.assertEqual(self.met("send-64", ("send-64", "kiwarp", 80000.0)), [True])
 
+    def test_a_multiple_of_what_the_disk_does_over_tcp(self):
+        for row in ("iser-read-128k", "iser-write-128k", "nfs-read-128k", "nfs-write-128k"):
+            self.assertEqual(self.met(row, (row, "tcp", 100.0), (row, "kiwarp", 129.0)), [False])
+            self.assertEqual(self.met(row, (row, "tcp", 100.0), (row, "kiwarp", 130.0)), [True])
+
     def test_lower_is_better(self):
         self.assertEqual(self.met("latency-4k", ("latency-4k", "tcp", 20.0),
                                   ("latency-4k", "kiwarp", 26.0)), [True])
@@ -235,6 +240,7 @@ class Plans(unittest.TestCase):
         for quick, smoke in ((True, False), (False, True)):
             rows = select("*", quick, smoke)
             self.assertTrue({"main", "nvme"} <= {r.group for r in rows})
+            self.assertTrue(quick or {"rsockets", "iscsi", "nfs"} <= {r.group for r in rows})
             found = jobs(rows, "cost", [1500], usual_variants(quick, smoke), factor=0.001)
             self.assertTrue(all(j.tool for j in found))
 
@@ -247,6 +253,23 @@ class Plans(unittest.TestCase):
                           "use_disk", "disk", "leave_disk", "use_device", "use_disk", "disk",
                           "leave_disk", "leave_device"])
         self.assertIn("use_device kiwarp /k.ko /lib crc=0", lines)
+
+    def test_each_kind_of_disk_comes_and_goes_on_one_wire(self):
+        rows = [BY_NAME[name] for name in ("nvme-read-4k-1", "iser-read-128k", "nfs-read-128k")]
+        found = jobs(rows, "cost", [1500], lambda row: ("tcp", "kiwarp"))
+        lines = script(list(enumerate(found)), {"kiwarp": Build("/k.ko", "/lib")}).splitlines()
+        self.assertEqual([line for line in lines if line.startswith(("use_wire", "use_disk"))],
+                         ["use_wire 1500", *(f"use_disk {kind} {by}" for kind in ("nvme", "iscsi", "nfs")
+                                             for by in ("tcp", "rdma"))])
+        self.assertEqual(lines.count("leave_disk"), 6)
+
+    def test_digests_are_what_each_kind_calls_them(self):
+        rows = [BY_NAME[name] for name in ("nvme-read-4k-1", "iser-read-128k", "nfs-read-128k")]
+        found = jobs(rows, "cost", [1500], lambda row: set(row.variants) & {"tcp-digest"})
+        lines = script(list(enumerate(found)), {}).splitlines()
+        self.assertEqual([line for line in lines if line.startswith("use_disk")],
+                         ["use_disk nvme tcp --hdr-digest --data-digest",
+                          "use_disk iscsi tcp HeaderDigest DataDigest"])
 
     def test_a_net_for_each_encryption(self):
         found = jobs([BY_NAME["latency-64"]], "cost", [1500],

@@ -114,7 +114,7 @@ class Iperf3:
 
 @dataclass(frozen=True)
 class Disk:
-    """fio on the NVMe host's disk: I/Os a second, or MB/s."""
+    """fio on a disk, or on NFS's file: I/Os a second, or MB/s."""
 
     pattern: str
     size: str
@@ -122,6 +122,7 @@ class Disk:
     count: int
     field: str  # iops or bw_bytes
     memory: str = "huge"  # of large pages, or of single "pages"
+    storage: str = "nvme"  # of guest.sh's use_disk: what it is reached by
 
     def scaled(self, factor: float) -> Disk:
         return replace(self, count=max(10, round(self.count * factor)))
@@ -140,7 +141,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class DiskClient:
-    """kiwarp-bench on the NVMe host's disk: fio's work, between two looks at the meter."""
+    """kiwarp-bench on the same: fio's work, between two looks at the meter."""
 
     disk: Disk
     count: int
@@ -151,7 +152,7 @@ class DiskClient:
         options = f"--op {pattern.removeprefix('rand')} --size {size_of(self.disk)} --depth {self.disk.depth}"
         options += f" --count {self.count} {self.options}"
         options += " --random" * pattern.startswith("rand") + " --scattered" * (self.disk.memory == "pages")
-        return f'alone {index} {PROGRAM} --disk "$(nvme_disk)" {options}'
+        return f'alone {index} {PROGRAM} --disk "$(bench_disk)" {options}'
 
     def value(self, text: str) -> float | None:
         found = re.search(r"\biops=([0-9.]+)", text)
