@@ -69,6 +69,7 @@ measure() { # QUEUES
 
 make_wire || die "no wire"
 nvme_up
+modprobe nvme-rdma
 printf '| I/O queues | received by | reads a second | CPU 0 busy | CPU 1 busy |\n| ---: | --- | --- | ---: | ---: |\n' >"$OUT/table"
 for queues in 1 2 4; do
 	check "$queues: the host connects" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" -i "$queues"
