@@ -39,7 +39,7 @@ reads() {
 	job=(--rw=randread --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --time_based --runtime=6
 		--norandommap --filename="$(nvme_disk)" --thread)
 	timeout 120 fio "${job[@]}" --name=first --cpus_allowed=0 --name=second --cpus_allowed=1 --group_reporting \
-		--output-format=json --output="$LOGS/reads.json" </dev/null || return
+		--output-format=json --output="$LOGS/reads.json" </dev/null >"$LOGS/reads" 2>&1 || return
 	read -ra after < <(busy)
 	for i in 0 1; do
 		cpus+=($((100 * (after[i] - before[i]) / (after[2] - before[2]))))
