@@ -166,7 +166,7 @@ side_by_side() {
 	for i in 0 1 2 3 4 5; do
 		ip link del "many$i"
 	done
-	return $rv
+	return "$rv"
 }
 no_section() { ! grep -qxF '[ve0]' "$CONF"; }
 
