@@ -30,6 +30,8 @@ hrtimer_setup_on_stack(struct hrtimer *timer,
 /* Until 7.2, at the latest, kernel consumers can ask for a resize, too. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 #define KT_RESIZE_CQ
+/* From then on, at the latest, the core itself refuses a queue of no entries, and warns. */
+#define KT_EMPTY_CQ
 #endif
 
 /* Since 6.13 a namespace's name is a string. */

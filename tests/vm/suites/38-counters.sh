@@ -12,11 +12,12 @@ declare -A to from
 
 # subject NAME NS ADDRESS PORT: starts the program that does what ask says.
 subject() {
-	local name=$1 in out
-	mkfifo "$OUT/$name.in" "$OUT/$name.out" || die mkfifo
-	exec {in}<>"$OUT/$name.in" {out}<>"$OUT/$name.out"
+	# $OUT may be the host's, by 9p, which has no pipes.
+	local name=$1 pipe=/run/$1 in out
+	mkfifo "$pipe.in" "$pipe.out" || die mkfifo
+	exec {in}<>"$pipe.in" {out}<>"$pipe.out"
 	to[$name]=$in from[$name]=$out
-	ip netns exec "$2" "$subject" "$3" "$4" <"$OUT/$name.in" >"$OUT/$name.out" 2>&1 &
+	ip netns exec "$2" "$subject" "$3" "$4" <"$pipe.in" >"$pipe.out" 2>&1 &
 	jobs[$name]=$!
 	answer "$name" || die "$name: $said"
 }
