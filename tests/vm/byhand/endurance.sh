@@ -121,6 +121,7 @@ left() {
 	# What goes later does so by timers and RCU; a process that looks needs some memory, too.
 	until_true 3 settled
 	{
+		awk '{ sub(".*/", "", $4); print "threads all", $4 }' /proc/loadavg
 		cat "$OUT/slabs.before"
 		awk '/^MemTotal/ { used = $2 } /^(MemFree|Buffers|Cached|SReclaimable)/ { used -= $2 }
 			/^Percpu/ { print "percpu all", $2 } END { print "pages all", used / 4 }' /proc/meminfo
@@ -137,12 +138,14 @@ left() {
 grown() {
 	awk -v n="$3" '
 		BEGIN {
-			may["slab"] = n / 20 + 50; may["bytes"] = 32 * n + 262144
+			may["slab"] = n / 20 + 50; may["bytes"] = 32 * n + 65536
 			may["pages"] = n / 2 + 2500; may["percpu"] = n / 32 + 64
-			may["sockets"] = 0; may["stock"] = 512; may["resource"] = 0
+			may["threads"] = 16; may["sockets"] = 0; may["stock"] = 512; may["resource"] = 0
 		}
 		NR == FNR { before[$1 " " $2] = $3; next }
 		{ key = $1 " " $2; grew = $3 - before[key] }
+		# The pool of workers grows and shrinks: each has objects of 12 KiB, most of it task_struct.
+		$1 == "threads" && grew > 0 { may["bytes"] += 12288 * grew }
 		$1 == "resource" && !(key in before) { print "new: " $2; bad = 1 }
 		# Freed areas stay until there are many of them.
 		$2 == "vmap_area" && grew <= n / 20 + 2500 { next }
