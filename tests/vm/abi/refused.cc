@@ -149,10 +149,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: kiwarp-refused DEVICE\n");
     return 2;
   }
-  try {
-    return kiwarp::vm::run(argv[1]);
-  } catch (const kiwarp::vm::Failure& failure) {
-    std::printf("Bail out! %s\n", failure.what());
-    return 1;
-  }
+  return kiwarp::vm::runMain("Bail out! ", [&] { return kiwarp::vm::run(argv[1]); });
 }

@@ -304,14 +304,7 @@ Settings parse(int argc, char** argv) {
 int inChild(const Settings& settings) {
   const pid_t pid = fork();
   if (pid < 0) fail("fork");
-  if (pid == 0) {
-    try {
-      _exit(Side(settings).run());
-    } catch (const Failure& failure) {
-      std::printf("FAILED: %s\n", failure.what());
-      _exit(1);
-    }
-  }
+  if (pid == 0) _exit(runMain("FAILED: ", [&] { return Side(settings).run(); }));
   int status = 0;
   if (waitpid(pid, &status, 0) != pid) fail("waitpid");
   if (settings.send && settings.end == "kill") {
@@ -324,11 +317,6 @@ int inChild(const Settings& settings) {
 }  // namespace kiwarp::vm
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  try {
-    return kiwarp::vm::inChild(kiwarp::vm::parse(argc, argv));
-  } catch (const kiwarp::vm::Failure& failure) {
-    std::printf("FAILED: %s\n", failure.what());
-    return 1;
-  }
+  using namespace kiwarp::vm;
+  return runMain("FAILED: ", [&] { return inChild(parse(argc, argv)); });
 }

@@ -342,12 +342,8 @@ Settings parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kiwarp::vm;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  try {
+  return runMain("FAILED: ", [&] {
     const Settings settings = parse(argc, argv);
     return settings.client.empty() ? Server(settings).run() : Client(settings).run();
-  } catch (const Failure& failure) {
-    std::printf("FAILED: %s\n", failure.what());
-    return 1;
-  }
+  });
 }

@@ -75,8 +75,7 @@ int main(int argc, char** argv) {
   std::string address, only, skip;
   uint64_t port = 18600, startup = 60;
   bool list = false, tenant = false;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  try {
+  return kiwarp::vm::runMain("Bail out! ", [&] {
     kiwarp::vm::initCases(&argc, argv);
     kiwarp::vm::Options options(kUsage);
     options.text("--addr", &address);
@@ -111,8 +110,5 @@ int main(int argc, char** argv) {
       kiwarp::vm::addCase(test.name, [&test, &env] { runCase(test, env); });
     }
     return kiwarp::vm::runCases();
-  } catch (const Failure& failure) {
-    std::printf("Bail out! %s\n", failure.what());
-    return 1;
-  }
+  });
 }

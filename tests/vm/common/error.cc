@@ -48,4 +48,14 @@ void checkErrno(int rc, const char* what) {
   if (rc != 0) fail("%s: %s", what, errnoName(rc == -1 ? errno : rc).c_str());
 }
 
+int runMain(const char* prefix, const std::function<int()>& run) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    return run();
+  } catch (const Failure& failure) {
+    std::printf("%s%s\n", prefix, failure.what());
+    return 1;
+  }
+}
+
 }  // namespace kiwarp::vm

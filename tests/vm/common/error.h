@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -21,5 +22,9 @@ std::string errnoName(int error);
 
 // For calls that return 0 or -1 with errno, as librdmacm does.
 void checkErrno(int rc, const char* what);
+
+// What main() is: `run`'s value, or 1 if it throws a Failure, which goes to stdout behind `prefix`.
+// Stdout is written line by line, so that whoever waits for a line sees it at once.
+int runMain(const char* prefix, const std::function<int()>& run);
 
 }  // namespace kiwarp::vm

@@ -120,13 +120,10 @@ void Workers::start(const std::vector<uint64_t>& wires, uint64_t first, uint64_t
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   close(pipe_[0]);
-  int rc = 0;
-  try {
+  const int rc = runMain("# FAILED: ", [&] {
     work(settings_, wires, first, step, pipe_[1]);
-  } catch (const Failure& failure) {
-    std::printf("# FAILED: %s\n", failure.what());
-    rc = 1;
-  }
+    return 0;
+  });
   std::fflush(stdout);
   _exit(rc);
 }
@@ -185,11 +182,6 @@ Settings parse(int argc, char** argv) {
 }  // namespace kiwarp::vm
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  try {
-    return kiwarp::vm::Workers(kiwarp::vm::parse(argc, argv)).wait();
-  } catch (const kiwarp::vm::Failure& failure) {
-    std::printf("# FAILED: %s\n", failure.what());
-    return 1;
-  }
+  using namespace kiwarp::vm;
+  return runMain("# FAILED: ", [&] { return Workers(parse(argc, argv)).wait(); });
 }

@@ -36,13 +36,10 @@ Program::Program(const std::string& ns, const KillTestSettings& settings) {
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
-    int rc = 1;
-    try {
+    const int rc = runMain("FAILED: ", [&] {
       enterNamespace(ns);
-      rc = runKillTest(settings);
-    } catch (const Failure& failure) {
-      std::printf("FAILED: %s\n", failure.what());
-    }
+      return runKillTest(settings);
+    });
     std::fflush(stdout);
     _exit(rc);
   }

@@ -67,8 +67,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   uint64_t port = 18700;
   bool list = false;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  try {
+  return kiwarp::vm::runMain("Bail out! ", [&] {
     kiwarp::vm::initCases(&argc, argv);
     kiwarp::vm::Options options(kUsage);
     options.text("--addr", &address);
@@ -94,8 +93,5 @@ int main(int argc, char** argv) {
       kiwarp::vm::addCase(test.name, [&test, &env] { runCase(test, env); });
     }
     return kiwarp::vm::runCases();
-  } catch (const Failure& failure) {
-    std::printf("Bail out! %s\n", failure.what());
-    return 1;
-  }
+  });
 }

@@ -40,7 +40,6 @@ void holdMemory() {
 
 int main(int argc, char** argv) {
   using namespace kiwarp::vm;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   FaultOptions chosen;
   Options options(kUsage);
   options.text("--device", &chosen.device);
@@ -49,7 +48,7 @@ int main(int argc, char** argv) {
   options.text("--exporter", &chosen.exporter);
   options.text("--only", &chosen.only);
   options.number("--dense", &chosen.dense);
-  try {
+  return runMain("not ok - Bail out! ", [&] {
     options.parse(argc, argv);
     if (chosen.address.empty()) options.misuse("--addr is needed");
     holdMemory();
@@ -59,8 +58,5 @@ int main(int argc, char** argv) {
     workerCases(&plan);
     adminCases(&plan);
     return plan.finish();
-  } catch (const Failure& failure) {
-    std::printf("not ok - Bail out! %s\n", failure.what());
-    return 1;
-  }
+  });
 }

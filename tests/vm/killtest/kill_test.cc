@@ -211,15 +211,8 @@ void onBus(int) {
 }  // namespace
 
 int runKillTest(const KillTestSettings& settings) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::signal(SIGBUS, onBus);
-  try {
-    KillTest test(settings);
-    return test.run();
-  } catch (const Failure& failure) {
-    std::printf("FAILED: %s\n", failure.what());
-    return 1;
-  }
+  return runMain("FAILED: ", [&] { return KillTest(settings).run(); });
 }
 
 }  // namespace kiwarp::vm

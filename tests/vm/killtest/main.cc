@@ -45,10 +45,6 @@ KillTestSettings parse(int argc, char** argv) {
 }  // namespace kiwarp::vm
 
 int main(int argc, char** argv) {
-  try {
-    return kiwarp::vm::runKillTest(kiwarp::vm::parse(argc, argv));
-  } catch (const kiwarp::vm::Failure& failure) {
-    std::printf("FAILED: %s\n", failure.what());
-    return 1;
-  }
+  using namespace kiwarp::vm;
+  return runMain("FAILED: ", [&] { return runKillTest(parse(argc, argv)); });
 }

@@ -591,7 +591,6 @@ void onAlarm(int) {
 
 int main(int argc, char** argv) {
   using kiwarp::vm::kUsage;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   kiwarp::vm::Settings settings;
   kiwarp::vm::Options options(kUsage);
   options.text("--addr", &settings.address);
@@ -599,7 +598,7 @@ int main(int argc, char** argv) {
   options.number("--memory-percent", &settings.memory_percent);
   options.flag("--huge", &settings.huge);
   options.text("--share", &settings.share);
-  try {
+  return kiwarp::vm::runMain("Bail out! ", [&] {
     kiwarp::vm::initCases(&argc, argv);
     options.parse(argc, argv);
     if (settings.address.empty()) options.misuse("--addr is needed");
@@ -607,8 +606,5 @@ int main(int argc, char** argv) {
     alarm(settings.huge ? 2400 : 500);
     kiwarp::vm::Limits limits(settings);
     return limits.run();
-  } catch (const kiwarp::vm::Failure& failure) {
-    std::printf("Bail out! %s\n", failure.what());
-    return 1;
-  }
+  });
 }

@@ -67,7 +67,6 @@ int main(int argc, char** argv) {
       {"gone", attackGone},
       {"victim", beVictim},
   };
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Settings settings;
   Options options(kUsage);
   options.text("--attack", &settings.attack);
@@ -77,7 +76,7 @@ int main(int argc, char** argv) {
   options.number("--rounds", &settings.rounds);
   options.number("--qpn", &settings.qpn);
   options.number("--accept-qpn", &settings.accept_qpn);
-  try {
+  return runMain("not ok - Bail out! ", [&] {
     options.parse(argc, argv);
     const auto attack = kAttacks.find(settings.attack);
     if (attack == kAttacks.end()) options.misuse("--attack is needed");
@@ -86,8 +85,5 @@ int main(int argc, char** argv) {
     alarm(300);
     attack->second(settings);
     return failures == 0 ? 0 : 1;
-  } catch (const Failure& failure) {
-    std::printf("not ok - Bail out! %s\n", failure.what());
-    return 1;
-  }
+  });
 }
