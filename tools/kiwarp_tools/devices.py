@@ -11,8 +11,10 @@ INFINIBAND = "/sys/class/infiniband"
 NET = "/sys/class/net"
 PARAMETERS = "/sys/module/kiwarp/parameters"
 # The kernel lists RDMA devices one by one, by their places in the list: where one is deleted meanwhile, as all are
-# side by side at shutdown, the list that rdma gets lacks another, which it then says does not exist.
+# side by side at shutdown, the list that rdma gets lacks another, which it then says does not exist. rdma also asks
+# for the ports of each device of the list: EINVAL, if the device has gone.
 TRIES = 10
+GONE = "Invalid argument"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,10 @@ def is_kiwarp(system: System, name: str) -> bool:
 
 def links(system: System) -> dict[str, dict]:
     """What rdma says of each device's port."""
-    result = system.run("rdma", "-j", "link", "show")
+    for _ in range(TRIES):
+        result = system.run("rdma", "-j", "link", "show")
+        if not result.code or GONE not in result.said:
+            break
     if result.code:
         raise Failure(f"rdma link show: {result.said}")
     return {link["ifname"]: link for link in json.loads(result.out or "[]")}

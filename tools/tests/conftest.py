@@ -28,6 +28,8 @@ class FakeSystem(System):
         self.locked = -1
         # So many lists of rdma's lack all devices.
         self.missing = 0
+        # During so many of them a device of the list goes.
+        self.going = 0
         self.kernel = "6.12.1-test"
         self.write("/sys/module/kiwarp/version", "0.2")
         self.write("/sys/class/infiniband_verbs/abi_version", "6")
@@ -83,6 +85,9 @@ class FakeSystem(System):
             self.missing -= 1
             return Result(0, "[]") if command[1] == "-j" else Result(1, err=f"Wrong device name - {command[-1]}")
         if command[:4] == ("rdma", "-j", "link", "show"):
+            if self.going:
+                self.going -= 1
+                return Result(1, "[", err="error: Invalid argument")
             return Result(0, json.dumps([
                 {"ifname": name, "port": 1, "state": "ACTIVE", **({"netdev": netdev} if netdev else {})}
                 for name, netdev in self.links.items()]))

@@ -218,6 +218,19 @@ def test_a_device_that_a_list_lacks_goes_all_the_same(system) -> None:
         assert not system.links and not system.missing
 
 
+def test_other_devices_that_go_while_they_are_listed(system) -> None:
+    system.device("kiwarp0", "eth0")
+    system.going = 3
+    assert kiwarp(system, "down", "eth0") == 0
+    assert not system.links and not system.going
+
+
+def test_a_list_that_cannot_be_had(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.answers["rdma -j link show"] = Result(1, err="error: Invalid argument")
+    fails(system, capsys, "rdma link show: error: Invalid argument", "down", "eth0")
+
+
 def test_a_device_that_no_list_has(system, capsys) -> None:
     system.device("kiwarp0", "eth0")
     system.answers["rdma link delete"] = Result(1, err="Wrong device name - kiwarp0")
