@@ -205,7 +205,8 @@ pair_run() {
 		echo "the server does not listen on port $port" >"$log"
 		pair_rc=255
 	fi
-	if [ $pair_rc = 0 ] && until_true 20 gone "${jobs["$what, server"]}"; then
+	[ $pair_rc = 0 ] && until_true 20 gone "${jobs["$what, server"]}"
+	if gone "${jobs["$what, server"]}"; then
 		await "$what, server" || pair_src=$?
 	else
 		stop "$what, server"
