@@ -17,7 +17,6 @@ namespace {
 
 using kiwarp::vm::Case;
 using kiwarp::vm::Env;
-using kiwarp::vm::Failure;
 
 const char kUsage[] =
     "kiwarp-extended --addr ADDR [options]\n"
