@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <functional>
 #include <limits>
 
@@ -54,7 +54,7 @@ class PingPong {
     vm::checkErrno(peer_ < 0 ? -1 : 0, "fork");
     if (peer_ > 0) return;
     close(there_[1]);
-    char byte;
+    char byte = 0;
     while (::read(there_[0], &byte, 1) == 1 && ::write(back_[1], &byte, 1) == 1) {
     }
     _exit(0);
