@@ -60,6 +60,9 @@ def samples(script: str, kernel: int, symbols: Symbols) -> Iterator[Sample]:
         where, what = found["where"].split("/")[-1], found["what"]
         if ip >> 63:
             where = "[host]"
+        elif int(found["pid"]) == kernel and where == "[vdso]":
+            # The host's clock is this kernel's, too.
+            where = "[host]"
         elif int(found["pid"]) == kernel and "lib" not in where:
             where, what = symbols.at(ip)
         what = re.sub(r"\+0x[0-9a-f]+$|\.(isra|part|constprop|cold)\b.*$", "", what)

@@ -33,7 +33,7 @@ KIWARP = "RNIC, the rest"
 STACK = "TCP, IP, veth"
 SCHED = "scheduler, wake-ups"
 CALLS = "system calls, verbs"
-DISK = "NVMe, block"
+DISK = "storage"
 # A sample that was due while interrupts were off is taken where they come on again.
 IRQ = "interrupts off: wake-ups, queues"
 OTHER = "memory, other"
@@ -74,8 +74,9 @@ _MODULES = {"kiwarp": KIWARP, "siw": KIWARP, "veth": STACK, "nf_": STACK, "ib_is
             "rdma_": CALLS, "iw_cm": CALLS, "nvme": DISK, "null_blk": DISK, "target_core": DISK,
             "iscsi": DISK, "libiscsi": DISK, "scsi": DISK, "sd_mod": DISK, "nfs": DISK, "sunrpc": DISK,
             "rpcrdma": DISK}
-_BLOCK = re.compile(r"_*(blk|bio|blkdev|sbitmap|submit_bio|dma|sg|iomap|disk|block|"
-                    r"generic_make|elv|bdev|mempool)(_|\.|$)")
+# Consumers, too, where they are no modules.
+_BLOCK = re.compile(r"_*(nvmet?|null|nfs[dv34]?|svc|svcxdr|rpc|rpcrdma|frwr|xdr|xprt|isert?|iscsit?|target|scsi|sd|"
+                    r"blk|bio|blkdev|sbitmap|submit_bio|dma|sg|iomap|disk|block|generic_make|elv|bdev|mempool)(_|\.|$)")
 
 
 @dataclass(frozen=True)
