@@ -193,8 +193,8 @@ void checkSame(const Config& config, Outcome a, Outcome b) {
   // A responder's own work waits for the initiator's ready-to-receive message. Whether it or a
   // response is first, and so what had been sent when the stream ended, depends on when each came.
   // The peer's FIN is a failure if a Read is outstanding then.
-  const bool responder_waits =
-      !config.initiator && config.rtr != 0 && (config.sends || config.reads != 0);
+  const bool responder_waits = !config.initiator && config.rtr != 0 &&
+                               (config.sends || config.immediate_alone || config.reads != 0);
   // A Read that waits for another's response alternates with a response of our own: which of them
   // is first depends on when each was there. An RTR can be such a Read. Reads of no length are
   // answered whatever the IRD is. A Read that has not been sent when the FIN comes is no failure.
@@ -209,7 +209,8 @@ void checkSame(const Config& config, Outcome a, Outcome b) {
   // were done by then, and how much was sent, depends on those turns; what was received does not.
   if (turns && (a.failed || config.end == End::kAbort || config.end == End::kReset)) {
     for (Outcome* o : {&a, &b}) {
-      std::erase_if(o->events, [](const Event& e) { return e.what == What::kDone; });
+      std::erase_if(o->events,
+                    [](const Event& e) { return e.what == What::kDone || e.what == What::kLocal; });
       o->counters[KW_CNT_TX_FPDUS] = o->counters[KW_CNT_TX_OCTETS] = 0;
     }
   }
