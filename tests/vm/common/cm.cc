@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,7 +37,20 @@ void CmId::reset() {
   id_ = nullptr;
 }
 
-EventChannel::EventChannel() : channel_(rdma_create_event_channel()) {
+namespace {
+
+// librdmacm lists the devices, and says ENODEV if one of them goes meanwhile.
+rdma_event_channel* createChannel() {
+  for (int left = 20;; left--) {
+    rdma_event_channel* channel = rdma_create_event_channel();
+    if (channel || errno != ENODEV || left == 0) return channel;
+    usleep(50'000);
+  }
+}
+
+}  // namespace
+
+EventChannel::EventChannel() : channel_(createChannel()) {
   if (!channel_) fail("rdma_create_event_channel: %s", errnoName(errno).c_str());
   const int flags = fcntl(channel_->fd, F_GETFL);
   checkErrno(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), "fcntl of the event channel");
