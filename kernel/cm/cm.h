@@ -15,8 +15,8 @@
  * Order: a consumer gets connections in the order in which they were made, as
  * with hardware (perftest -q pairs its queue pairs so). A step queue takes the
  * steps of its endpoints one after the other. Each listener has its own. Active
- * endpoints share one if one user connects them to one port of one host. Others
- * do not wait for them.
+ * endpoints share one if one user, in one memory cgroup, connects them to one
+ * port of one host. Others do not wait for them.
  *
  * Locks, outer to inner, and what they guard:
  *   kw_ep.lock (mutex)		all of an endpoint but what is said below
@@ -134,15 +134,21 @@ struct kw_charge {
 
 /**
  * struct kw_step_queue - endpoints whose steps are taken in order
- * @ready: those that have something to do, the last one first; each with a
+ * @ref: of the listener, of each endpoint's kw_start, and of @work
+ * @ready: endpoints that have something to do, the last one first; each with a
  *	reference
  * @work: takes the steps
- * @listener: the listener that has the queue, or NULL; @work holds a reference
+ * @node: active: where kw_steps_choose() finds it
+ * @charge: active: of the process that connects
+ * @peer: active: where to
  */
 struct kw_step_queue {
+	struct kref ref;
 	struct llist_head ready;
 	struct work_struct work;
-	struct kw_listener *listener;
+	struct rb_node node;
+	struct kw_charge charge;
+	struct sockaddr_storage peer;
 };
 
 /**
@@ -214,7 +220,7 @@ struct kw_listener {
 	void (*data_ready)(struct sock *sk);
 	struct delayed_work work;
 	unsigned long retry;
-	struct kw_step_queue steps;
+	struct kw_step_queue *steps;
 	struct kw_half_open half;
 	u32 asked;
 	struct list_head requests;
@@ -227,7 +233,7 @@ struct kw_listener {
 /**
  * struct kw_start - what an endpoint needs to know until the stream runs
  * @charge: of the process that listens or connects
- * @steps: the queue of its steps
+ * @steps: the queue of its steps, referenced; NULL until it is chosen
  * @ep: the endpoint
  * @half: passive: in kw_half_open, until the peer has sent its request, and
  *	there is a place for it
@@ -363,10 +369,11 @@ void kw_ep_free_start(struct kw_ep *ep);
 void kw_ep_fill_event(struct kw_ep *ep, struct iw_cm_event *event);
 
 /* steps.c: steps in order */
-void kw_steps_init(struct kw_step_queue *steps, struct kw_listener *l);
+struct kw_step_queue *kw_steps_create(void);
+void kw_steps_put(struct kw_step_queue *steps);
 void kw_steps_add(struct kw_step_queue *steps, struct kw_ep *ep);
-void kw_steps_choose(struct kw_ep *ep);
-void kw_steps_init_active(void);
+int kw_steps_choose(struct kw_ep *ep);
+void kw_steps_exit(void);
 
 /* half.c: peers that have not sent a request yet */
 void kw_half_init(struct kw_half_open *h);
@@ -399,7 +406,7 @@ int kw_addr_len(const struct sockaddr_storage *addr);
 bool kw_addr_any(const struct sockaddr_storage *addr);
 bool kw_addr_loopback(const struct sockaddr_storage *addr);
 void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex);
-u64 kw_addr_hash(const struct sockaddr_storage *addr, const siphash_key_t *key);
+int kw_addr_cmp(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 __be16 *kw_addr_port(struct sockaddr_storage *addr);
 
 /* start.c: the frames of MPA start-up */

@@ -76,6 +76,8 @@ void kw_ep_free_start(struct kw_ep *ep)
 		return;
 	if (start->net)
 		put_net(start->net);
+	if (start->steps)
+		kw_steps_put(start->steps);
 	kw_charge_drop(&start->charge);
 	kfree(start->pd);
 	kfree(start);
@@ -671,7 +673,6 @@ const struct ib_device_ops kw_cm_ops = {
  */
 int kw_cm_init(void)
 {
-	kw_steps_init_active();
 	/*
 	 * A step waits for no peer, but may wait for memory of its own user.
 	 * Storage over RDMA reconnects while memory is being reclaimed.
@@ -690,5 +691,6 @@ void kw_cm_exit(void)
 {
 	destroy_workqueue(kw_cm_wq);
 	kw_offer_exit();
+	kw_steps_exit();
 	WARN_ON(atomic_read(&kw_eps_alive));
 }

@@ -56,7 +56,7 @@ static bool kw_connect_port_taken(struct sock *sk, int err,
 }
 
 /* A port that the port mapper has mapped already is the one on the wire. */
-static void kw_connect_find_peer(struct kw_ep *ep)
+static int kw_connect_find_peer(struct kw_ep *ep)
 {
 	struct sockaddr_storage *asked = &ep->cm_id->remote_addr;
 	struct kw_start *st = ep->start;
@@ -66,7 +66,7 @@ static void kw_connect_find_peer(struct kw_ep *ep)
 	if (*port == *kw_addr_port(asked))
 		*port = kw_settings_wire_port(&st->set, *port);
 	kw_addr_set_scope(&st->peer, st->ifindex);
-	kw_steps_choose(ep);
+	return kw_steps_choose(ep);
 }
 
 static int kw_connect_once(struct kw_ep *ep, struct sockaddr_storage *local,
@@ -498,10 +498,10 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 		ret = kw_connect_find_net(ep);
 	if (!ret)
 		ret = kw_connect_fill(ep, param);
-	if (!ret) {
-		kw_connect_find_peer(ep);
+	if (!ret)
+		ret = kw_connect_find_peer(ep);
+	if (!ret)
 		ret = kw_connect_start(ep);
-	}
 	if (ret)
 		kw_ep_end(ep, true);
 	mutex_unlock(&ep->lock);

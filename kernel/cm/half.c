@@ -113,7 +113,7 @@ static void kw_half_next(struct kw_listener *l, u32 peer)
 
 	/* An endpoint in the list is alive. */
 	if (st && kw_half_has_place(l, peer))
-		kw_steps_add(&l->steps, st->ep);
+		kw_steps_add(l->steps, st->ep);
 }
 
 /**
@@ -206,7 +206,7 @@ void kw_half_offered(struct kw_listener *l, struct kw_ep *ep)
 					      request);
 		/* An endpoint in the list is alive. */
 		if (st)
-			kw_steps_add(&l->steps, st->ep);
+			kw_steps_add(l->steps, st->ep);
 	}
 	spin_unlock(&l->half.lock);
 }
@@ -337,6 +337,6 @@ void kw_half_kick(struct kw_listener *l)
 	spin_lock(&h->lock);
 	for (i = 0; i < KW_PEER_BUCKETS; i++)
 		list_for_each_entry(st, &h->peer[i].eps, half)
-			kw_steps_add(&l->steps, st->ep);
+			kw_steps_add(l->steps, st->ep);
 	spin_unlock(&h->lock);
 }

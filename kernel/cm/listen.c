@@ -38,6 +38,7 @@ static void kw_listener_free(struct kref *ref)
 
 	mutex_destroy(&l->lock);
 	kw_charge_drop(&l->charge);
+	kw_steps_put(l->steps);
 	kfree(l);
 }
 
@@ -137,7 +138,8 @@ static void kw_listener_start(struct kw_listener *l, struct kw_ep *ep,
 	mutex_lock(&ep->lock);
 	kw_listener_get(l);
 	WRITE_ONCE(ep->listener, l);
-	ep->start->steps = &l->steps;
+	ep->start->steps = l->steps;
+	kref_get(&l->steps->ref);
 	ep->port = l->port;
 	kw_ep_set_state(ep, KW_EP_AWAIT_REQUEST);
 	kw_sock_tune(sock, &ep->start->set);
@@ -145,7 +147,7 @@ static void kw_listener_start(struct kw_listener *l, struct kw_ep *ep,
 	kw_half_enter(l, ep);
 	peer = ep->start->half_peer;
 	kw_ep_set_timer(ep, ep->start->set.start_timeout_ms);
-	kw_steps_add(&l->steps, ep);
+	kw_steps_add(l->steps, ep);
 	mutex_unlock(&ep->lock);
 	kw_half_make_room(l, peer);
 }
@@ -364,10 +366,14 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	l = kzalloc(sizeof(*l), GFP_KERNEL_ACCOUNT);
 	if (!l)
 		return -ENOMEM;
+	l->steps = kw_steps_create();
+	if (!l->steps) {
+		kfree(l);
+		return -ENOMEM;
+	}
 	kref_init(&l->ref);
 	mutex_init(&l->lock);
 	INIT_DELAYED_WORK(&l->work, kw_listener_work);
-	kw_steps_init(&l->steps, l);
 	kw_half_init(&l->half);
 	INIT_LIST_HEAD(&l->requests);
 	l->dev = to_kw_dev(id->device);

@@ -6,7 +6,6 @@
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
-#include <linux/unaligned.h>
 #include <net/inet_sock.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -266,29 +265,33 @@ void kw_addr_set_scope(struct sockaddr_storage *addr, int ifindex)
 }
 
 /**
- * kw_addr_hash() - a number that equal addresses share
- * @addr: an IPv4 or IPv6 address
- * @key: secret
+ * kw_addr_cmp() - order addresses
+ * @a: an IPv4 or IPv6 address
+ * @b: another
  *
- * Only the members of the address that say where it leads count. Padding and
+ * Only the members of an address that say where it leads count. Padding and
  * flow label are as the consumer left them.
  *
  * Context: any.
- * Return: the hash.
+ * Return: less than, equal to or greater than 0, as memcmp().
  */
-u64 kw_addr_hash(const struct sockaddr_storage *addr, const siphash_key_t *key)
+int kw_addr_cmp(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-	u64 where;
+	const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a;
+	const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *)b;
+	const struct sockaddr_in *a4 = (const struct sockaddr_in *)a;
+	const struct sockaddr_in *b4 = (const struct sockaddr_in *)b;
 
-	if (addr->ss_family == AF_INET)
-		return siphash_2u64((__force u32)in->sin_addr.s_addr,
-				    (__force u16)in->sin_port, key);
-	where = (u64)in6->sin6_scope_id << 16 | (__force u16)in6->sin6_port;
-	return siphash_3u64(get_unaligned((const u64 *)&in6->sin6_addr),
-			    get_unaligned((const u64 *)&in6->sin6_addr + 1),
-			    where, key);
+	if (a->ss_family != b->ss_family)
+		return a->ss_family < b->ss_family ? -1 : 1;
+	/* Both families have the port at the same place. */
+	if (a4->sin_port != b4->sin_port)
+		return memcmp(&a4->sin_port, &b4->sin_port, sizeof(a4->sin_port));
+	if (a->ss_family == AF_INET)
+		return memcmp(&a4->sin_addr, &b4->sin_addr, sizeof(a4->sin_addr));
+	if (a6->sin6_scope_id != b6->sin6_scope_id)
+		return a6->sin6_scope_id < b6->sin6_scope_id ? -1 : 1;
+	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
 }
 
 /**

@@ -211,5 +211,6 @@ extern struct kunit_suite kt_close_suite;
 extern struct kunit_suite kt_linger_suite;
 extern struct kunit_suite kt_predict_suite;
 extern struct kunit_suite kt_teardown_suite;
+extern struct kunit_suite kt_steps_suite;
 
 #endif /* KT_LINK_H */
