@@ -30,6 +30,7 @@ enum kw_counter {
 	KW_CNT_CONN_ACCEPT_RETRIES,	/* no memory to accept a connection now */
 	KW_CNT_LINGER_RESET,		/* closed before the peer had everything */
 	KW_CNT_CQ_OVERFLOWS,
+	KW_CNT_RX_NO_MEMORY,		/* to stage an FPDU; retried later */
 	KW_CNT_TX_NO_MEMORY,		/* retried later */
 	KW_CNT_TX_BLOCKED,		/* waited for room in the socket */
 	KW_CNT_TX_BATCHED,		/* posts that waited for others */

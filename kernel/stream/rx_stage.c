@@ -89,8 +89,10 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 	set_active_memcg(before);
 	if (moved)
 		tcp_read_done(sk, moved);
-	if (nomem)
+	if (nomem) {
+		kw_stream_count(s, KW_CNT_RX_NO_MEMORY);
 		kw_stream_queue(s, &s->rx_work, 1);
+	}
 	return moved;
 }
 

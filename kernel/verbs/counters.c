@@ -31,6 +31,7 @@ static const struct rdma_stat_desc kw_counter_descs[KW_NR_COUNTERS] = {
 	[KW_CNT_CONN_ACCEPT_RETRIES].name = "conn_accept_retries",
 	[KW_CNT_LINGER_RESET].name = "linger_resets",
 	[KW_CNT_CQ_OVERFLOWS].name = "cq_overflows",
+	[KW_CNT_RX_NO_MEMORY].name = "rx_no_memory",
 	[KW_CNT_TX_NO_MEMORY].name = "tx_no_memory",
 	[KW_CNT_TX_BLOCKED].name = "tx_blocked",
 	[KW_CNT_TX_BATCHED].name = "tx_batched_posts",
@@ -95,6 +96,7 @@ static bool kw_is_stream_counter(enum kw_counter c)
 	case KW_CNT_TERM_SENT:
 	case KW_CNT_TERM_RECEIVED:
 	case KW_CNT_CONN_RESET:
+	case KW_CNT_RX_NO_MEMORY:
 	case KW_CNT_TX_NO_MEMORY:
 	case KW_CNT_TX_BLOCKED:
 	case KW_CNT_TX_ZCOPY_OCTETS:

@@ -58,7 +58,10 @@ class Cutter {
 void checkWindow(const Config& config, shim::Tcp& tcp, QueuePair& qp) {
   if (qp.ended) return;
   // What there was no memory for is tried again, though nothing arrives.
-  if (config.fail != 0 && qp.stream.rx_work.pending) shim::runOne(&qp.stream.rx_work);
+  if (config.fail != 0 && qp.stream.rx_work.pending) {
+    KW_CHECK(qp.count(KW_CNT_RX_NO_MEMORY) != 0);
+    shim::runOne(&qp.stream.rx_work);
+  }
   if (qp.ended) return;
   KW_CHECK(tcp_inq(tcp.sk()) <= config.rcvbuf / 2);
 }
@@ -114,6 +117,7 @@ void checkCounters(const Config& config, const QueuePair& qp, const Bytes& strea
   KW_CHECK(qp.count(KW_CNT_RX_OCTETS) <= stream.size());
   KW_CHECK(qp.count(KW_CNT_RX_FPDUS) * 8 <= stream.size());
   KW_CHECK(config.crc || qp.count(KW_CNT_RX_CRC_ERRORS) == 0);
+  KW_CHECK(config.fail != 0 || qp.count(KW_CNT_RX_NO_MEMORY) == 0);
 }
 
 Outcome run(const Config& config, const Bytes& stream, u32 seed) {
