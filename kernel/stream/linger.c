@@ -15,6 +15,7 @@
  * with the device.
  */
 #include <linux/jiffies.h>
+#include <linux/user_namespace.h>
 #include <net/tcp.h>
 #include <trace/events/sock.h>
 
@@ -27,7 +28,7 @@
  */
 #define KW_LINGER_MAX		4096
 
-/* Of one user (uid) but root, so that no tenant takes all places. */
+/* Of one owner (kw_linger_owner()) but root, so that no tenant takes all places. */
 #define KW_LINGER_MAX_USER	(KW_LINGER_MAX / 8)
 
 /* How long a peer that has acknowledged everything may take to close its half. */
@@ -247,10 +248,37 @@ static int kw_linger_enter(struct kw_lingers *of, struct kw_linger *l)
 }
 
 /**
+ * kw_linger_owner() - find whom a process's sockets count for
+ * @ns: its user namespace
+ * @uid: its user
+ *
+ * A process in a user namespace can have any user that is mapped there, some
+ * 65,536 as a rule. They all count as the one who made the outermost namespace.
+ * Those of a namespace that root made for somebody count as its own root.
+ *
+ * Context: process, which keeps @ns.
+ * Return: the user.
+ */
+kuid_t kw_linger_owner(struct user_namespace *ns, kuid_t uid)
+{
+	kuid_t root;
+
+	if (ns == &init_user_ns)
+		return uid;
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return ns->owner;
+	root = make_kuid(ns, 0);
+	return uid_valid(root) ? root : uid;
+}
+
+/**
  * kw_linger_start() - let a socket send what it holds, then close it
  * @of: the device's
  * @l: memory from kmalloc(), zeroed; passes to the socket if this returns 0
  * @sock: socket without other users, with its own callbacks; passes likewise
+ * @owner: whose it is: see kw_linger_owner()
  * @limit: jiffies from now after which it is reset
  *
  * Context: process.
@@ -258,7 +286,7 @@ static int kw_linger_enter(struct kw_lingers *of, struct kw_linger *l)
  * many linger: the caller closes the socket.
  */
 int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
-		    struct socket *sock, unsigned long limit)
+		    struct socket *sock, kuid_t owner, unsigned long limit)
 {
 	struct sock *sk = sock->sk;
 	int ret;
@@ -267,7 +295,7 @@ int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
 		return -ENODEV;
 	l->of = of;
 	l->sock = sock;
-	l->uid = __kuid_val(sk->sk_uid);
+	l->uid = __kuid_val(owner);
 	l->deadline = jiffies + limit;
 	INIT_DELAYED_WORK(&l->work, kw_linger_work);
 	kernel_sock_shutdown(sock, SHUT_WR);

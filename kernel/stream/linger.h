@@ -6,18 +6,21 @@
 #include <linux/list.h>
 #include <linux/net.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "stream/counters.h"
 
+struct user_namespace;
+
 /**
  * struct kw_lingers - a device's lingering sockets
  * @lock: all of it
  * @list: struct kw_linger
  * @nr: entries of @list
- * @users: how many of them each user (uid) has
+ * @users: how many of them each owner (uid) has
  * @closed: none are taken any more
  * @idle: to wait for @nr to become 0
  * @counters: the device's, by enum kw_counter
@@ -37,7 +40,7 @@ struct kw_lingers {
  * @of: where it is listed
  * @node: in kw_lingers.list
  * @sock: the socket
- * @uid: its user
+ * @uid: its owner
  * @deadline: jiffies by which it is closed, however far it got
  * @acked: the peer has acknowledged everything that was sent
  * @work: checks whether it is over
@@ -62,7 +65,8 @@ void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counter
 void kw_lingers_open(struct kw_lingers *of);
 void kw_lingers_close(struct kw_lingers *of);
 void kw_sock_close(struct socket *sock);
+kuid_t kw_linger_owner(struct user_namespace *ns, kuid_t uid);
 int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
-		    struct socket *sock, unsigned long limit);
+		    struct socket *sock, kuid_t owner, unsigned long limit);
 
 #endif /* KW_STREAM_LINGER_H */

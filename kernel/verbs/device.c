@@ -3,6 +3,7 @@
  * The RDMA device: its operations, limits and registration.
  */
 #include <linux/cpumask.h>
+#include <linux/cred.h>
 #include <linux/pfn.h>
 #include <linux/slab.h>
 #include <rdma/uverbs_ioctl.h>
@@ -139,6 +140,7 @@ static int kw_alloc_ucontext(struct ib_ucontext *uctx, struct ib_udata *udata)
 
 	if (udata->outlen < sizeof(resp))
 		return -EINVAL;
+	kuctx->owner = kw_linger_owner(current_user_ns(), current_uid());
 	ret = kw_ucontext_srcu(kuctx);
 	if (ret)
 		return ret;

@@ -398,9 +398,14 @@ static int kw_qp_op_linger(struct kw_stream *s, struct socket *sock,
 			   unsigned long limit)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
+	kuid_t owner = GLOBAL_ROOT_UID;
 	int ret;
 
-	ret = kw_linger_start(&qp->dev->lingers, qp->linger, sock, limit);
+	if (s->domain != &qp->dev->domain)
+		owner = container_of(s->domain, struct kw_ucontext,
+				     domain)->owner;
+	ret = kw_linger_start(&qp->dev->lingers, qp->linger, sock,
+			      owner, limit);
 	if (!ret)
 		qp->linger = NULL;
 	return ret;

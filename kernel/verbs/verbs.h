@@ -187,6 +187,7 @@ struct kw_locked {
  * @ib: the RDMA core's part
  * @domain: that of its protection domains
  * @locked: the per-CPU memory of @domain
+ * @owner: whom its lingering sockets count for: see kw_linger_owner()
  *
  * A pass over a stream lasts as long as its process is kept from running: by
  * processes of more weight, or because its cgroup has used up its quota.
@@ -197,6 +198,7 @@ struct kw_ucontext {
 	struct ib_ucontext ib;
 	struct kw_domain domain;
 	struct kw_locked locked;
+	kuid_t owner;
 };
 
 /**

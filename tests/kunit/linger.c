@@ -2,6 +2,7 @@
 /*
  * Sockets that outlive their streams: how long, how many, and how they end.
  */
+#include <linux/user_namespace.h>
 #include <linux/wait.h>
 #include <net/tcp.h>
 
@@ -28,14 +29,14 @@ static struct kw_lingers *kt_lingers(struct kunit *test, struct kt_link *l)
 }
 
 /* The link's socket lingers if this returns 0, and is still the link's if not. */
-static int kt_start(struct kw_lingers *of, struct kt_link *l,
+static int kt_start(struct kw_lingers *of, struct kt_link *l, kuid_t owner,
 		    unsigned long limit)
 {
 	struct kw_linger *linger = kzalloc(sizeof(*linger), GFP_KERNEL);
 	int ret;
 
 	KUNIT_ASSERT_NOT_NULL(l->test, linger);
-	ret = kw_linger_start(of, linger, l->early, limit);
+	ret = kw_linger_start(of, linger, l->early, owner, limit);
 	if (ret)
 		kfree(linger);
 	else
@@ -67,7 +68,7 @@ static void kt_count(struct kunit *test, struct kw_lingers *of, u32 uid, int mor
 	KUNIT_EXPECT_EQ(test, 0, xa_err(entry));
 }
 
-/* Take @nr places in @uid's name; @sock carries it. */
+/* Take @nr places in @uid's name. */
 static struct kw_linger *kt_occupy(struct kw_lingers *of, struct kt_link *l,
 				   struct socket *sock, kuid_t uid, u32 nr)
 {
@@ -76,7 +77,6 @@ static struct kw_linger *kt_occupy(struct kw_lingers *of, struct kt_link *l,
 
 	places = kunit_kcalloc(l->test, nr, sizeof(*places), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(l->test, places);
-	sock->sk->sk_uid = uid;
 	spin_lock(&of->lock);
 	for (i = 0; i < nr; i++) {
 		places[i].sock = sock;
@@ -109,7 +109,7 @@ static void kt_test_both_close(struct kunit *test)
 	struct kw_lingers *of = kt_lingers(test, l);
 	u8 byte;
 
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, GLOBAL_ROOT_UID, KT_LONG));
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
 	KUNIT_EXPECT_TRUE(test, kt_ends(of));
@@ -128,7 +128,7 @@ static void kt_test_half_open(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, bytes);
 	l->peer->sk->sk_sndbuf = 4096;
 	l->peer->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, GLOBAL_ROOT_UID, KT_LONG));
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 	/* What it sends meanwhile is dropped: it can go on, and no reset comes. */
 	kt_peer_write(l, bytes, KT_TO_DROP);
@@ -146,7 +146,7 @@ static void kt_test_no_fin(struct kunit *test)
 	lock_sock(l->early->sk);
 	tcp_set_state(l->early->sk, TCP_FIN_WAIT1);
 	release_sock(l->early->sk);
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, GLOBAL_ROOT_UID, KT_LONG));
 	KUNIT_EXPECT_TRUE(test, kt_ends(of));
 	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
 }
@@ -174,7 +174,7 @@ static void kt_test_limit(struct kunit *test)
 	unsigned long start = jiffies;
 
 	kt_fill(l);
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, HZ / 2));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, GLOBAL_ROOT_UID, HZ / 2));
 	KUNIT_EXPECT_TRUE(test, kt_ends(of));
 	KUNIT_EXPECT_TRUE(test, time_after_eq(jiffies, start + HZ / 2));
 	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
@@ -189,11 +189,10 @@ static void kt_test_share(struct kunit *test)
 	u8 byte;
 
 	places = kt_occupy(of, l, l->peer, KT_USER, KT_PLACES);
-	l->early->sk->sk_uid = KT_USER;
-	KUNIT_ASSERT_EQ(test, -EBUSY, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, -EBUSY, kt_start(of, l, KT_USER, KT_LONG));
 	KUNIT_EXPECT_EQ(test, KT_PLACES, of->nr);
 	kt_vacate(test, of, places, 1);
-	KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, KT_LONG));
+	KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, KT_USER, KT_LONG));
 	KUNIT_EXPECT_EQ(test, KT_PLACES, of->nr);
 	kt_vacate(test, of, places + 1, KT_PLACES - 1);
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
@@ -217,8 +216,7 @@ static void kt_test_others(struct kunit *test)
 		struct kw_linger *places;
 
 		places = kt_occupy(of, l, l->peer, uids[i][0], KT_PLACES);
-		l->early->sk->sk_uid = uids[i][1];
-		KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, KT_LONG));
+		KUNIT_EXPECT_EQ(test, 0, kt_start(of, l, uids[i][1], KT_LONG));
 		kt_vacate(test, of, places, KT_PLACES);
 		kw_lingers_close(of);
 		kt_link_end(l);
@@ -238,7 +236,7 @@ static void kt_test_full(struct kunit *test)
 	/* Bytes from the peer do not turn the close that follows into a reset. */
 	kt_peer_write(l, "bytes", 5);
 	KUNIT_EXPECT_TRUE(test, kt_until(tcp_inq(l->early->sk) > 0));
-	KUNIT_ASSERT_EQ(test, -EBUSY, kt_start(of, l, KT_LONG));
+	KUNIT_ASSERT_EQ(test, -EBUSY, kt_start(of, l, GLOBAL_ROOT_UID, KT_LONG));
 	kw_sock_close(l->early);
 	l->early = NULL;
 	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
@@ -256,13 +254,43 @@ static void kt_test_device(struct kunit *test)
 
 	kt_fill(l);
 	kw_lingers_close(of);
-	KUNIT_ASSERT_EQ(test, -ENODEV, kt_start(of, l, KT_WAIT));
+	KUNIT_ASSERT_EQ(test, -ENODEV, kt_start(of, l, GLOBAL_ROOT_UID, KT_WAIT));
 	kw_lingers_open(of);
-	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, KT_WAIT));
+	KUNIT_ASSERT_EQ(test, 0, kt_start(of, l, GLOBAL_ROOT_UID, KT_WAIT));
 	kw_lingers_close(of);
 	KUNIT_EXPECT_EQ(test, 0, of->nr);
 	KUNIT_EXPECT_EQ(test, 1, kt_resets(l));
 	KUNIT_EXPECT_TRUE(test, time_before(jiffies, start + KT_WAIT));
+}
+
+/* Whom the sockets of a process in a user namespace count for. */
+static void kt_test_owner(struct kunit *test)
+{
+	struct user_namespace *outer, *inner;
+
+	outer = kunit_kzalloc(test, sizeof(*outer), GFP_KERNEL);
+	inner = kunit_kzalloc(test, sizeof(*inner), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, outer && inner);
+	outer->parent = &init_user_ns;
+	inner->parent = outer;
+	inner->owner = KUIDT_INIT(100005);
+	KUNIT_EXPECT_TRUE(test, uid_eq(KT_USER, kw_linger_owner(&init_user_ns, KT_USER)));
+
+	/* A user's: whichever of his subordinate users it is. */
+	outer->owner = KT_USER;
+	KUNIT_EXPECT_TRUE(test, uid_eq(KT_USER, kw_linger_owner(outer, KUIDT_INIT(100000))));
+	KUNIT_EXPECT_TRUE(test, uid_eq(KT_USER, kw_linger_owner(inner, KUIDT_INIT(100007))));
+
+	/* One that root made for a container: its root, unless it has none. */
+	outer->owner = GLOBAL_ROOT_UID;
+	KUNIT_EXPECT_TRUE(test, uid_eq(KT_OTHER, kw_linger_owner(inner, KT_OTHER)));
+	outer->uid_map.nr_extents = 1;
+	outer->uid_map.extent[0].lower_first = 100000;
+	outer->uid_map.extent[0].count = 65536;
+	KUNIT_EXPECT_TRUE(test, uid_eq(KUIDT_INIT(100000),
+				       kw_linger_owner(outer, KUIDT_INIT(100001))));
+	KUNIT_EXPECT_TRUE(test, uid_eq(KUIDT_INIT(100000),
+				       kw_linger_owner(inner, KUIDT_INIT(100002))));
 }
 
 static struct kunit_case kt_linger_cases[] = {
@@ -274,6 +302,7 @@ static struct kunit_case kt_linger_cases[] = {
 	KUNIT_CASE(kt_test_others),
 	KUNIT_CASE(kt_test_full),
 	KUNIT_CASE(kt_test_device),
+	KUNIT_CASE(kt_test_owner),
 	{}
 };
 

@@ -22,6 +22,9 @@
 
 typedef long long s64;
 typedef unsigned int gfp_t;
+typedef struct {
+  unsigned int val;
+} kuid_t;
 
 #ifdef __cplusplus
 extern "C" {
