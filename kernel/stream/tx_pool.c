@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The page pool of transmit buffers, in which FPDUs are built.
+ * The transmit buffer pool: buffers in which FPDUs are built.
  *
  * TCP refers to a buffer until the bytes in it are acknowledged and read. Each
  * CPU keeps the buffers that its streams have filled, in that order, and reuses

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The page pool of transmit buffers, shared by all streams of a CPU. */
+/* The transmit buffer pool, shared by all streams of a CPU. */
 #ifndef KW_STREAM_TX_POOL_H
 #define KW_STREAM_TX_POOL_H
 

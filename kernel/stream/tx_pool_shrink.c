@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The shrinker of the page pool. Only a CPU itself accesses its buffers, so
- * each frees its own, in a work item there. A CPU that goes offline keeps none.
+ * The shrinker of the transmit buffer pool. Only a CPU itself accesses its
+ * buffers, so each frees its own, in a work item there. A CPU that goes offline
+ * keeps none.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
@@ -55,7 +56,7 @@ static int kw_shrink_cpu_dead(unsigned int cpu)
 }
 
 /**
- * kw_tx_pool_shrink_init() - register the shrinker of the page pool
+ * kw_tx_pool_shrink_init() - register the shrinker of the buffer pool
  *
  * Context: process, before the first stream.
  * Return: 0 or -errno.

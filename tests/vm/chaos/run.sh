@@ -30,7 +30,7 @@ events=0
 # What ends the run at once: what comes after the first report means little.
 splat='BUG: |WARNING: |KASAN|UBSAN|ODEBUG|refcount_t:|blocked for more than|unregister_netdevice: waiting|ref_tracker: (reference|.*@)'
 
-# member GROUP NS USER COMMAND...: in a memory group and a namespace, as an ordinary user. If the group
+# member GROUP NS USER COMMAND...: in a memory cgroup and a namespace, as an ordinary user. If the group
 # is out of memory the command itself is spared: it is to go on when its children are killed. The
 # niceness leaves CPU time for the events: an emulated machine has far less than 24 threads want.
 member() {
