@@ -154,7 +154,7 @@ help:
 	@echo '  kunit      build/kiwarp_kunit.ko, for a KDIR that has KUnit'
 	@echo '  install    the module into extra/ of its kernel, the provider beside libibverbs'"'"' own,'
 	@echo '             the command kiwarp into /usr'
-	@echo '  uninstall  take all away again'
+	@echo '  uninstall  take it away again, but for /etc/rdma/kiwarp.conf'
 	@echo '  deb        Debian packages of module, provider and tools, in build/deb'
 	@echo '  check      run every test (scripts/test)'
 	@echo '  clean      remove build/'

@@ -327,6 +327,18 @@ static void kw_connect_done(struct kw_ep *ep)
 								    -EPROTO);
 }
 
+static enum kw_counter kw_reply_counter(int err)
+{
+	switch (err) {
+	case -EPROTO:
+		return KW_CNT_CONN_BAD_START;
+	case -ETIMEDOUT:
+		return KW_CNT_CONN_TIMEOUTS;
+	default:
+		return KW_CNT_CONN_RESET;
+	}
+}
+
 /* The frame that is awaited can not come any more, or is not valid. */
 static void kw_reply_bad(struct kw_ep *ep, int err)
 {
@@ -334,8 +346,7 @@ static void kw_reply_bad(struct kw_ep *ep, int err)
 		kw_connect_refused(ep);
 		return;
 	}
-	kw_count(ep->dev, kw_connect_closed(err) ? KW_CNT_CONN_RESET :
-						   KW_CNT_CONN_BAD_START);
+	kw_count(ep->dev, kw_reply_counter(err));
 	kw_connect_fail(ep, kw_connect_closed(err) ? -ECONNRESET : err);
 }
 

@@ -98,14 +98,14 @@ users() {
 	grouped=''
 	if grep -qs memory $groups/cgroup.controllers; then
 		grouped=1
-		echo "+memory +pids" >$groups/cgroup.subtree_control || die "no memory groups"
+		echo "+memory +pids" >$groups/cgroup.subtree_control || die "no memory cgroup"
 		for group in one two; do
 			mkdir -p "$groups/$group"
 			echo 256M >"$groups/$group/memory.max"
 			echo 400 >"$groups/$group/pids.max"
 		done
 	else
-		note "this kernel has no memory groups"
+		note "this kernel has no memory cgroup"
 	fi
 	: >/dev/shm/kiwarp-chaos
 	chmod 666 /dev/shm/kiwarp-chaos
