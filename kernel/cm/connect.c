@@ -121,6 +121,7 @@ static int kw_connect_start(struct kw_ep *ep)
 		ret = kw_connect_once(ep, &local, &again);
 	if (ret)
 		return ret;
+	memset(&ep->start->frame, 0, sizeof(ep->start->frame));
 	ep->start->rx_len = 0;
 	ep->start->key_len = 0;
 	kw_ep_set_state(ep, KW_EP_CONNECTING);

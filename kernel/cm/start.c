@@ -38,7 +38,7 @@ static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
 
 		ret = kw_start_recv(ep, buf + *len, want - *len, 0);
 		if (!ret)
-			return -ESHUTDOWN;
+			return *len ? -ECONNRESET : -ESHUTDOWN;
 		if (ret < 0)
 			return ret;
 		*len += ret;
@@ -52,8 +52,8 @@ static int kw_start_fill(struct kw_ep *ep, u8 kinds, u8 *buf, u32 *len,
  *
  * Context: process, kw_ep.lock held.
  * Return: 0 when kw_start.frame and .rx hold a valid frame; -EAGAIN when bytes
- * are missing; -EPROTO if it is not valid; -ESHUTDOWN when the peer has
- * closed; or TCP's error.
+ * are missing; -EPROTO if it is not valid; -ESHUTDOWN when the peer has closed
+ * instead, -ECONNRESET inside the frame; or TCP's error.
  */
 int kw_start_read(struct kw_ep *ep, u8 kinds)
 {

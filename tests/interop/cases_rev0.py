@@ -3,6 +3,8 @@
 
 And what the field has for it: the frames of revision 1, with 0 in them.
 """
+import errno
+
 import peer as peers
 import wire
 from cases_good import both_ways, pattern
@@ -163,6 +165,46 @@ def _(env):
     recv_private(link.peer)
     link.peer.send_bytes(private(b"no", FLAG_R))
     rejected(env, link, b"no")
+
+
+@case("revision 0: the peer closes instead of an answer")
+def _(env):
+    with env.setting("mpa_rev", 0):
+        link = connecting(env, pd=b"please")
+    recv_private(link.peer)
+    link.peer.fin()
+    rejected(env, link, b"")
+
+
+@case("revision 0: the peer closes inside its answer: no rejection, and no private data")
+def _(env):
+    answer = private(pattern(31))
+    for length in (1, len(answer) - 31, len(answer) - 1):
+        with env.setting("mpa_rev", 0):
+            link = connecting(env, pd=b"please")
+        recv_private(link.peer)
+        link.peer.send_bytes(answer[:length])
+        link.peer.fin()
+        gone(link.peer)
+        event = env.subject.event(link.name)
+        same("event", (-errno.ECONNRESET, b""), (event.status, event.pd))
+        env.moved["conn_reset"] += 1
+
+
+@case("revision 0: nothing is left of the answer to an earlier request")
+def _(env):
+    with served(env):
+        link = connecting(env, pd=b"please")
+    for rev in (2, 1):
+        same("request's revision", rev, link.peer.recv_start_frame().rev)
+        if rev == 2:
+            link.peer.send_bytes(start_frame(REP_KEY, FLAG_C, 1, pattern(31)))
+            gone(link.peer)
+        link.peer.close()
+        link.peer = env.listener.accept()
+    recv_private(link.peer)
+    link.peer.fin()
+    rejected(env, link, b"")
 
 
 @case("revision 0: a wrong Start Key for an answer")
