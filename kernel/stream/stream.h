@@ -209,8 +209,11 @@ enum kw_stream_state {
  * @abort: end at once, without the queue pair
  * @reset: with a reset
  * @retiring: more entries are done than one pass completes; socket lock
- * @deadline: jiffies by which teardown ends, however far it got
+ * @deadline: jiffies by which teardown ends, unless there is progress
+ * @close_limit: in a graceful end: jiffies by which it is over, whatever progress
+ *	there is
  * @una: first byte that the peer had not acknowledged when @deadline was set
+ * @nxt: next byte of the peer's that was expected then
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
  * @ending: in kw_domain.ending
@@ -256,7 +259,9 @@ struct kw_stream {
 	bool reset;
 	bool retiring;
 	unsigned long deadline;
+	unsigned long close_limit;
 	u32 una;
+	u32 nxt;
 	int status;
 	u32 reason;
 	struct list_head ending;

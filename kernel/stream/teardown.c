@@ -15,7 +15,8 @@
  * completed and a FIN, or the Terminate (RFC 5040 section 6.2.1). It is reset
  * if TCP may still send out of consumers' memory.
  *
- * Each has a deadline. Only kw_end_work() releases the socket.
+ * Each has a deadline, and a graceful end a limit that no progress moves. Only
+ * kw_end_work() releases the socket.
  */
 #include <linux/jiffies.h>
 #include <net/tcp.h>
@@ -27,15 +28,29 @@
 #include "stream/tx.h"
 #include "stream/zcopy.h"
 
-/* In a graceful end: how long the peer may take no byte at all. */
+/* In a graceful end: how long there may be no progress at all. */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
+
+/* Whether the peer took bytes since the last call, or sent some that are awaited. */
+static bool kw_close_progress(struct kw_stream *s)
+{
+	const struct tcp_sock *tp = tcp_sk(s->sock->sk);
+	bool taken = tp->snd_una != s->una;
+	bool sent = s->orq_len && tp->rcv_nxt != s->nxt;
+
+	s->una = tp->snd_una;
+	s->nxt = tp->rcv_nxt;
+	return taken || sent;
+}
 
 static void kw_stream_begin_close(struct kw_stream *s)
 {
 	if (s->state != KW_STREAM_OPEN)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
-	s->una = tcp_sk(s->sock->sk)->snd_una;
+	kw_close_progress(s);
+	s->close_limit = jiffies + max_t(unsigned long, KW_CLOSE_TIMEOUT,
+					 msecs_to_jiffies(s->p.set.linger_timeout_ms));
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -153,17 +168,19 @@ static bool kw_end_is_drained(struct kw_stream *s)
 	       (!s->tx.held && !s->orq_len);
 }
 
-/* A slow peer has the time that it needs, as long as it takes bytes. */
+/*
+ * A slow peer has time as long as there is progress, but not for ever: the
+ * responses to its own requests are progress, too.
+ */
 static bool kw_end_is_late(struct kw_stream *s)
 {
-	u32 una = tcp_sk(s->sock->sk)->snd_una;
+	long left = s->close_limit - jiffies;
 
 	if (time_before(jiffies, s->deadline))
 		return false;
-	if (s->state != KW_STREAM_CLOSING || una == s->una)
+	if (s->state != KW_STREAM_CLOSING || left <= 0 || !kw_close_progress(s))
 		return true;
-	s->una = una;
-	s->deadline = jiffies + KW_CLOSE_TIMEOUT;
+	s->deadline = jiffies + min_t(long, left, KW_CLOSE_TIMEOUT);
 	return false;
 }
 
@@ -380,14 +397,17 @@ void kw_end_work(struct work_struct *work)
  * kw_stream_close() - graceful teardown, requested by the consumer
  * @s: started stream
  *
+ * Transmits what one pass may. The worker continues: to wait here for all that
+ * the peer asks for would hold the caller, and mem_srcu, as long as it asks.
+ *
  * Context: process; inside s->mem_srcu, so that the socket stays.
  */
 void kw_stream_close(struct kw_stream *s)
 {
 	lock_sock(s->sock->sk);
 	kw_stream_begin_close(s);
+	kw_stream_kick(s, KW_KICK_LOCKED);
 	release_sock(s->sock->sk);
-	kw_stream_kick(s, KW_KICK_SLEEP);
 }
 
 /**

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long a peer has at the end: in a graceful end as long as it takes bytes,
- * after an abort as long as the setting says, after an error less.
+ * How long a peer has at the end: in a graceful end as long as it takes bytes, or
+ * sends what is awaited, but no longer than a socket may linger; after an abort as
+ * long as the setting says, after an error less.
  */
 #include <net/tcp.h>
 
@@ -59,6 +60,54 @@ static void kt_test_takes_bytes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 	KUNIT_EXPECT_TRUE(test, time_after(READ_ONCE(l->s.deadline), jiffies));
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+}
+
+/* As above, but the limit is reached. */
+static void kt_test_limit(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_close_behind_sends(l);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
+	KUNIT_EXPECT_TRUE(test, time_in_range(l->s.close_limit, jiffies + 90 * HZ,
+					      jiffies + 100 * HZ));
+	lock_sock(l->s.sock->sk);
+	l->s.close_limit = jiffies;
+	release_sock(l->s.sock->sk);
+	kt_deadline(l);
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
+/* The peer takes nothing more, but the response to a Read is coming. */
+static void kt_test_sends_awaited(struct kunit *test)
+{
+	static const u8 part[2] = { 0, 56 };
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_READ,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
+	};
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct kt_segment seg;
+
+	kt_post(l, &w);
+	kw_stream_close(&l->s);
+	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_READ_REQ);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
+	lock_sock(l->s.sock->sk);
+	l->s.una = tcp_sk(l->s.sock->sk)->snd_una;
+	l->s.nxt = tcp_sk(l->s.sock->sk)->rcv_nxt;
+	release_sock(l->s.sock->sk);
+	kt_peer_write(l, part, sizeof(part));
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(tcp_sk(l->s.sock->sk)->rcv_nxt) !=
+					 l->s.nxt));
+	kt_deadline(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	kt_deadline(l);
+	KUNIT_EXPECT_NE(test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
 }
 
 static void kt_test_takes_nothing(struct kunit *test)
@@ -125,6 +174,8 @@ static void kt_test_fails_at_the_end(struct kunit *test)
 
 static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_takes_bytes),
+	KUNIT_CASE(kt_test_limit),
+	KUNIT_CASE(kt_test_sends_awaited),
 	KUNIT_CASE(kt_test_takes_nothing),
 	KUNIT_CASE(kt_test_linger),
 	KUNIT_CASE(kt_test_linger_in_error),
