@@ -11,6 +11,7 @@
  */
 #include <linux/bottom_half.h>
 #include <linux/mm.h>
+#include <linux/local_lock.h>
 #include <linux/percpu.h>
 
 #include "stream/tx_pool.h"
@@ -31,6 +32,7 @@
  * @head: oldest entry of @used
  * @nr: entries in use
  * @used: full ones, oldest first; each with a reference
+ * @lock: with PREEMPT_RT, where softirqs off exclude nobody; softirqs are off
  *
  * Accessed with softirqs off.
  */
@@ -39,9 +41,26 @@ struct kw_tx_pool {
 	u32 head;
 	u32 nr;
 	struct page *used[KW_TX_POOL_MAX];
+	local_lock_t lock;
 };
 
-static DEFINE_PER_CPU(struct kw_tx_pool, kw_tx_pool);
+static DEFINE_PER_CPU(struct kw_tx_pool, kw_tx_pool) = {
+	.lock = INIT_LOCAL_LOCK(lock),
+};
+
+/* Returns this CPU's, for the caller alone until kw_tx_pool_unlock(). */
+static struct kw_tx_pool *kw_tx_pool_lock(void)
+{
+	local_bh_disable();
+	local_lock_nested_bh(&kw_tx_pool.lock);
+	return this_cpu_ptr(&kw_tx_pool);
+}
+
+static void kw_tx_pool_unlock(void)
+{
+	local_unlock_nested_bh(&kw_tx_pool.lock);
+	local_bh_enable();
+}
 
 static struct page *kw_tx_pool_pop(struct kw_tx_pool *b)
 {
@@ -118,13 +137,12 @@ bool kw_tx_pool_get(struct page_frag *f, u32 want)
 
 	if (f->page && f->size - f->offset >= want)
 		return true;
-	local_bh_disable();
-	b = this_cpu_ptr(&kw_tx_pool);
+	b = kw_tx_pool_lock();
 	if (f->page)
 		kw_tx_pool_push(b, f->page);
 	f->page = NULL;
 	got = kw_tx_pool_take(b, f, want) || kw_tx_pool_alloc(f);
-	local_bh_enable();
+	kw_tx_pool_unlock();
 	return got;
 }
 
@@ -140,13 +158,12 @@ void kw_tx_pool_put(struct page_frag *f)
 
 	if (!f->page)
 		return;
-	local_bh_disable();
-	b = this_cpu_ptr(&kw_tx_pool);
+	b = kw_tx_pool_lock();
 	if (!b->cur.page)
 		b->cur = *f;
 	else
 		kw_tx_pool_push(b, f->page);
-	local_bh_enable();
+	kw_tx_pool_unlock();
 	f->page = NULL;
 }
 
@@ -175,11 +192,10 @@ void kw_tx_pool_trim(void)
 {
 	struct kw_tx_pool *b;
 
-	local_bh_disable();
-	b = this_cpu_ptr(&kw_tx_pool);
+	b = kw_tx_pool_lock();
 	while (b->nr && page_ref_count(b->used[b->head]) == 1)
 		put_page(kw_tx_pool_pop(b));
-	local_bh_enable();
+	kw_tx_pool_unlock();
 }
 
 /**

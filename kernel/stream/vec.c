@@ -46,7 +46,9 @@ bool kw_vec_usable __ro_after_init;
  */
 void kw_vec_init(void)
 {
-	kw_vec_usable = kw_vec_has() && kw_vec_saved();
+	/* PREEMPT_RT's locks sleep, and the next region is looked up in a section. */
+	kw_vec_usable = !IS_ENABLED(CONFIG_PREEMPT_RT) && kw_vec_has() &&
+			kw_vec_saved();
 	kw_vec_folds = kw_vec_usable && kw_fold_has() && kw_fold_pays();
 }
 

@@ -554,6 +554,10 @@ struct tcp_sock {
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
 #define local_bh_enable() ((void)0)
+typedef bool local_lock_t;
+#define INIT_LOCAL_LOCK(name) false
+#define local_lock_nested_bh(lock) ((void)(lock))
+#define local_unlock_nested_bh(lock) ((void)(lock))
 
 /* Sections with vector registers do not nest; the host's need no saving. */
 #ifdef __x86_64__
