@@ -15,7 +15,7 @@ enum kw_counter {
 	KW_CNT_RX_MARKER_ERRORS,
 	KW_CNT_RX_DDP_ERRORS,
 	KW_CNT_RX_RDMAP_ERRORS,
-	KW_CNT_RX_DROPPED,		/* FPDUs dropped after an error */
+	KW_CNT_RX_DROPPED,		/* arrivals, after an error */
 	KW_CNT_TERM_SENT,
 	KW_CNT_TERM_RECEIVED,
 	KW_CNT_CONN_ESTABLISHED,

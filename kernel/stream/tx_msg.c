@@ -495,7 +495,7 @@ static void kw_read_resp_fail(struct kw_stream *s)
  *
  * Takes a WQE off the send queue if that is what comes next.
  *
- * Context: inside s->mem_srcu, socket lock held, transmit token owned.
+ * Context: inside s->mem_srcu, socket lock held.
  * Return: true if there is.
  */
 bool kw_tx_pending(struct kw_stream *s)

@@ -344,7 +344,7 @@ bool kw_zc_busy(const struct kw_stream *s)
  * If that is not possible it is copied. An interface that cannot gather
  * (NETIF_F_SG) would have TCP copy it anyway.
  *
- * Context: socket lock held, transmit token owned.
+ * Context: socket lock held.
  */
 void kw_zc_begin(struct kw_stream *s)
 {
