@@ -42,7 +42,7 @@ static void kt_deadline(struct kt_link *l)
 	l->s.deadline = jiffies;
 	kw_stream_queue(&l->s, &l->s.end_work, 0);
 	release_sock(l->s.sock->sk);
-	flush_delayed_work(&l->s.end_work);
+	flush_work(&l->s.end_work.work);
 }
 
 static bool kt_acknowledged_more(struct kt_link *l)
@@ -75,6 +75,8 @@ static void kt_test_limit(struct kunit *test)
 	l->s.close_limit = jiffies;
 	release_sock(l->s.sock->sk);
 	kt_deadline(l);
+	/* At once: a second look would find that the progress is over. */
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
 	KUNIT_EXPECT_NE(test, 0UL,
 			wait_for_completion_timeout(&l->ended, 30 * HZ));
 }
