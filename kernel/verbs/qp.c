@@ -189,6 +189,13 @@ static u32 kw_qp_entries(u32 max_wr)
 	return max_wr ? roundup_pow_of_two(max_wr) : 0;
 }
 
+static void kw_qp_free_rings(struct kw_qp *qp)
+{
+	kw_queue_mem_free(&qp->queue_mem);
+	kfree(qp->recv_sge);
+	kvfree(qp->sq_track);
+}
+
 static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 			     struct ib_ucontext *uctx)
 {
@@ -216,19 +223,19 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	rq_stride = kw_rqe_stride(cap->max_recv_sge);
 	rq_off = ALIGN(kw_ring_size(sq_entries, sq_stride), KIWARP_RING_ALIGN);
 
+	ret = kw_queue_mem_alloc(&qp->queue_mem,
+				 rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
+	if (ret)
+		return ret;
 	/* One for an index that user space has made up: see struct kw_ring. */
 	qp->sq_track = kvcalloc(max(sq_entries, 1U), sizeof(*qp->sq_track),
 				GFP_KERNEL_ACCOUNT);
 	qp->recv_sge = kcalloc(recv_sge, sizeof(*qp->recv_sge),
 			       GFP_KERNEL_ACCOUNT);
 	if (!qp->sq_track || !qp->recv_sge) {
-		ret = -ENOMEM;
-		goto err;
+		kw_qp_free_rings(qp);
+		return -ENOMEM;
 	}
-	ret = kw_queue_mem_alloc(&qp->queue_mem,
-				 rq_off + kw_ring_size(rq_entries, rq_stride), uctx);
-	if (ret)
-		goto err;
 	qp->sq = kw_ring_in(&qp->queue_mem, 0, sq_entries, sq_stride);
 	qp->rq = kw_ring_in(&qp->queue_mem, rq_off, rq_entries, rq_stride);
 
@@ -236,17 +243,6 @@ static int kw_qp_alloc_rings(struct kw_qp *qp, struct ib_qp_init_attr *a,
 	cap->max_recv_wr = rq_entries;
 	cap->max_inline_data = min_t(u32, payload, KIWARP_MAX_INLINE);
 	return 0;
-err:
-	kfree(qp->recv_sge);
-	kvfree(qp->sq_track);
-	return ret;
-}
-
-static void kw_qp_free_rings(struct kw_qp *qp)
-{
-	kw_queue_mem_free(&qp->queue_mem);
-	kfree(qp->recv_sge);
-	kvfree(qp->sq_track);
 }
 
 static int kw_qp_respond(struct kw_qp *qp, struct ib_udata *udata)

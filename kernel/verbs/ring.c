@@ -29,12 +29,14 @@
  * @mem: the memory
  * @locked: its pages, and the user whose locked memory they count to
  * @kept: in kw_kept
+ * @used: then: a page that was in use when they were last looked at
  */
 struct kw_mmap_entry {
 	struct rdma_user_mmap_entry rdma;
 	void *mem;
 	struct kw_locked locked;
 	struct list_head kept;
+	unsigned long used;
 };
 
 /* Memory whose object is gone, and that a process still has mapped. */
@@ -124,7 +126,11 @@ void kw_unlock_pages(struct kw_locked *l)
 	free_uid(l->user);
 }
 
-static int kw_queue_mem_share(struct kw_queue_mem *a, struct ib_ucontext *uctx)
+/*
+ * The limit comes first: what exceeds it is not allocated even for a moment,
+ * which may be long, as the caller sleeps while kept pages are looked at.
+ */
+static int kw_queue_mem_user(struct kw_queue_mem *a, struct ib_ucontext *uctx)
 {
 	struct kw_mmap_entry *entry;
 	int ret;
@@ -135,13 +141,18 @@ static int kw_queue_mem_share(struct kw_queue_mem *a, struct ib_ucontext *uctx)
 	ret = kw_lock_pages(&entry->locked, a->size >> PAGE_SHIFT);
 	if (ret)
 		goto free;
-
-	entry->mem = a->mem;
+	ret = -ENOMEM;
+	entry->mem = kw_queue_mem_pages(a->size);
+	if (!entry->mem)
+		goto unlock;
 	ret = rdma_user_mmap_entry_insert(uctx, &entry->rdma, a->size);
 	if (ret)
-		goto unlock;
+		goto free_pages;
+	a->mem = entry->mem;
 	a->mmap = &entry->rdma;
 	return 0;
+free_pages:
+	kw_queue_mem_free_pages(entry->mem);
 unlock:
 	kw_unlock_pages(&entry->locked);
 free:
@@ -161,22 +172,13 @@ free:
  */
 int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size, struct ib_ucontext *uctx)
 {
-	int ret;
-
 	a->size = PAGE_ALIGN(size);
 	a->mmap = NULL;
+	a->mem = NULL;
+	if (uctx)
+		return kw_queue_mem_user(a, uctx);
 	a->mem = kw_queue_mem_pages(a->size);
-	if (!a->mem)
-		return -ENOMEM;
-	if (!uctx)
-		return 0;
-
-	ret = kw_queue_mem_share(a, uctx);
-	if (ret) {
-		kw_queue_mem_free_pages(a->mem);
-		a->mem = NULL;
-	}
-	return ret;
+	return a->mem ? 0 : -ENOMEM;
 }
 
 /**
@@ -195,17 +197,29 @@ void kw_queue_mem_free(struct kw_queue_mem *a)
 	a->mem = NULL;
 }
 
+static bool kw_queue_mem_page_used(const struct kw_mmap_entry *e, unsigned long i)
+{
+	return page_ref_count(kw_queue_mem_page(e->mem + i * PAGE_SIZE)) > 1;
+}
+
 /*
  * The memory cannot be mapped any more: a page without other references gets
- * none, apart from short ones of code that scans all pages.
+ * none, apart from short ones of code that scans all pages. The page that was
+ * found in use last time most often still is.
  */
-static bool kw_queue_mem_in_use(const struct kw_mmap_entry *e)
+static bool kw_queue_mem_in_use(struct kw_mmap_entry *e)
 {
 	unsigned long i;
 
-	for (i = 0; i < e->locked.pages; i++)
-		if (page_ref_count(kw_queue_mem_page(e->mem + i * PAGE_SIZE)) > 1)
+	if (kw_queue_mem_page_used(e, e->used))
+		return true;
+	for (i = 0; i < e->locked.pages; i++) {
+		if (kw_queue_mem_page_used(e, i)) {
+			e->used = i;
 			return true;
+		}
+		cond_resched();
+	}
 	return false;
 }
 

@@ -37,11 +37,28 @@ group=/sys/fs/cgroup/tenant
 charged() { awk -v what="$1" -v least="$2" '$1 == what { exit $2 < least }' "$group/memory.stat"; }
 accepted_by() { ip netns exec a ss -Htne state established "sport = :$2" | grep -q "uid:$1"; }
 
+# What a user's limit does not allow is not allocated and freed again.
+nothing_allocated() {
+	local peak
+	peak=$(cat "$group.ring/memory.peak")
+	echo "$peak bytes at most"
+	[ "$peak" -lt $((24 << 20)) ]
+}
+
+huge_ring() {
+	mkdir $group.ring
+	absorb "a huge ring" sh -c "echo \$\$ >$group.ring/cgroup.procs && exec \"\$@\"" sh \
+		"${as_user[@]}" "$tenants" --device da --huge-ring
+	check "its memory was never allocated" nothing_allocated
+	rmdir $group.ring
+}
+
 who_pays() {
 	# User-Mode Linux has none.
 	grep -q cgroup2 /proc/filesystems || return
 	mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
 	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+	huge_ring
 	mkdir $group
 	start tenant a sh -c "echo \$\$ >/proc/1/root$group/cgroup.procs && exec \"\$@\"" sh \
 		"${as_user[@]}" rping -s -P -a 10.1.0.1 -p 7300

@@ -31,6 +31,7 @@ Context openDevice(const std::string& name);
 
 void eventCases(const std::string& device, Tap* tap);
 void ringCases(const std::string& device, Tap* tap);
+void hugeRingCase(const std::string& device, Tap* tap);
 // For ever, or until nothing has come for long.
 void slowConsumer(const std::string& host);
 void asyncCases(const std::string& host, Tap* tap);

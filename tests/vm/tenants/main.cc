@@ -13,10 +13,11 @@ namespace kiwarp::vm {
 namespace {
 
 const char kUsage[] =
-    "kiwarp-tenants --device DEVICE [--events] [--rings]\n"
+    "kiwarp-tenants --device DEVICE [--events] [--rings] [--huge-ring]\n"
     "kiwarp-tenants --doorbells ADDRESS [--bound MICROSECONDS] | --async ADDRESS | --slow ADDRESS\n"
     "  --events     arms a completion queue without reading its events\n"
     "  --rings      creates completion queues until that is refused\n"
+    "  --huge-ring  asks for a ring of 32 MiB with no memory that may be locked\n"
     "  --doorbells  rings for as much work as there can be, over a connection to itself\n"
     "  --bound      how long a real-time thread may wait meanwhile, in microseconds\n"
     "  --async      fails its connections to itself without reading asynchronous events\n"
@@ -25,12 +26,13 @@ const char kUsage[] =
 
 int run(int argc, char** argv) {
   std::string device, host, offender, slow;
-  bool events = false, rings = false;
+  bool events = false, rings = false, huge = false;
   uint64_t bound = 0;
   Options options(kUsage);
   options.text("--device", &device);
   options.flag("--events", &events);
   options.flag("--rings", &rings);
+  options.flag("--huge-ring", &huge);
   options.text("--doorbells", &host);
   options.text("--async", &offender);
   options.text("--slow", &slow);
@@ -44,6 +46,7 @@ int run(int argc, char** argv) {
   Tap tap;
   if (events) eventCases(device, &tap);
   if (rings) ringCases(device, &tap);
+  if (huge) hugeRingCase(device, &tap);
   if (!host.empty()) doorbellCases(host, bound, &tap);
   if (!offender.empty()) asyncCases(offender, &tap);
   return tap.finish();

@@ -26,6 +26,7 @@ namespace {
 
 constexpr rlim_t kLimit = 1 << 20;
 constexpr int kEntries = 1024;
+constexpr int kHuge = 1 << 20;
 // An entry has 32 bytes; more than this many rings do not fit in the limit.
 constexpr size_t kMost = kLimit / (size_t{kEntries} * 32);
 
@@ -172,6 +173,18 @@ void keptByChild(ibv_context* context) {
 }
 
 }  // namespace
+
+void hugeRingCase(const std::string& device, Tap* tap) {
+  tap->run("32 MiB of rings are too many where no memory may be locked", [&] {
+    // The context has some that counts.
+    const Context context = openDevice(device);
+    const rlimit limit{0, 0};
+    checkErrno(setrlimit(RLIMIT_MEMLOCK, &limit), "setrlimit");
+    const Cq cq(ibv_create_cq(context.get(), kHuge, nullptr, nullptr, 0));
+    if (cq) fail("they are not");
+    if (errno != ENOMEM) fail("refused with %s", errnoName(errno).c_str());
+  });
+}
 
 void ringCases(const std::string& device, Tap* tap) {
   const rlimit limit{kLimit, kLimit};
