@@ -78,23 +78,43 @@ static void kw_addr_v6(struct sockaddr_storage *addr, const struct in6_addr *ip,
 	in6->sin6_port = port;
 }
 
+struct kw_addrs {
+	struct sockaddr_storage local;
+	struct sockaddr_storage peer;
+};
+
 /* A connected socket's addresses stay as they are until it is freed. */
-static int kw_put_addrs(struct sk_buff *msg, const struct sock *sk)
+static void kw_get_addrs(struct kw_addrs *a, const struct sock *sk)
 {
 	__be16 sport = READ_ONCE(inet_sk(sk)->inet_sport);
 	__be16 dport = READ_ONCE(sk->sk_dport);
-	struct sockaddr_storage local = {}, peer = {};
 
-	kw_addr_v4(&local, READ_ONCE(sk->sk_rcv_saddr), sport);
-	kw_addr_v4(&peer, READ_ONCE(sk->sk_daddr), dport);
+	kw_addr_v4(&a->local, READ_ONCE(sk->sk_rcv_saddr), sport);
+	kw_addr_v4(&a->peer, READ_ONCE(sk->sk_daddr), dport);
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6) {
-		kw_addr_v6(&local, &sk->sk_v6_rcv_saddr, sport);
-		kw_addr_v6(&peer, &sk->sk_v6_daddr, dport);
+		kw_addr_v6(&a->local, &sk->sk_v6_rcv_saddr, sport);
+		kw_addr_v6(&a->peer, &sk->sk_v6_daddr, dport);
 	}
 #endif
-	return kw_put_addr(msg, "local", &local) ?:
-	       kw_put_addr(msg, "peer", &peer);
+}
+
+/*
+ * The asker may be anybody, and stopped by its cgroup's quota wherever it can
+ * be preempted. The owner's deregistrations wait for what is inside mem_srcu.
+ */
+static void kw_get_stream(struct kw_stream *s, struct kw_stream_info *info,
+			  struct kw_addrs *addrs)
+{
+	int idx;
+
+	preempt_disable();
+	idx = srcu_read_lock(s->mem_srcu);
+	kw_stream_info(s, info);
+	if (info->sk)
+		kw_get_addrs(addrs, info->sk);
+	srcu_read_unlock(s->mem_srcu, idx);
+	preempt_enable();
 }
 
 static int kw_put_stream(struct sk_buff *msg, struct kw_stream *s)
@@ -106,16 +126,17 @@ static int kw_put_stream(struct sk_buff *msg, struct kw_stream *s)
 		[KW_STREAM_ERROR] = "error",
 		[KW_STREAM_DEAD] = "ended",
 	};
+	struct kw_addrs addrs = {};
 	struct kw_stream_info info;
-	int idx, ret;
+	int ret;
 
-	idx = srcu_read_lock(s->mem_srcu);
-	kw_stream_info(s, &info);
+	kw_get_stream(s, &info, &addrs);
 	ret = rdma_nl_put_driver_string(msg, "stream", states[info.state]);
-	if (!ret && info.sk)
-		ret = kw_put_addrs(msg, info.sk);
-	srcu_read_unlock(s->mem_srcu, idx);
 	if (ret || !info.sk)
+		return ret;
+	ret = kw_put_addr(msg, "local", &addrs.local) ?:
+	      kw_put_addr(msg, "peer", &addrs.peer);
+	if (ret)
 		return ret;
 	return kw_put_details(msg, (struct kw_detail[]){
 		{ "tx_send_msn", info.tx_send_msn },
