@@ -189,16 +189,17 @@ static bool kw_name_valid(const char *name)
 }
 
 /*
- * When an interface went while its device was being registered, its event found
- * no device. The same holds for its state.
+ * When an interface went while its device was being registered, or left @net,
+ * its event found no device. The same holds for its state.
  */
-static void kw_catch_up(struct net_device *netdev)
+static void kw_catch_up(struct net_device *netdev, const struct net *net)
 {
 	struct kw_device *dev = kw_device_get(netdev);
 
 	if (!dev)
 		return;
-	if (READ_ONCE(netdev->reg_state) != NETREG_REGISTERED) {
+	if (READ_ONCE(netdev->reg_state) != NETREG_REGISTERED ||
+	    !net_eq(dev_net(netdev), net)) {
 		kw_device_gone(dev);
 		return;
 	}
@@ -209,6 +210,7 @@ static void kw_catch_up(struct net_device *netdev)
 static int kw_newlink_locked(const char *name, struct net_device *netdev)
 {
 	struct kw_device *dev = kw_device_get(netdev);
+	const struct net *net = dev_net(netdev);
 	int ret;
 
 	if (dev) {
@@ -224,7 +226,7 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 	ret = kw_device_create(name, netdev, &kw_cm_ops);
 	if (ret)
 		return ret;
-	kw_catch_up(netdev);
+	kw_catch_up(netdev, net);
 	return 0;
 }
 
