@@ -122,7 +122,7 @@ static void kw_cq_overflow(struct kw_cq *cq, struct kw_qp *qp)
 	kw_count(to_kw_dev(cq->ib.device), KW_CNT_CQ_OVERFLOWS);
 	if (cq->lossy)
 		return;
-	cq->overflow = true;
+	WRITE_ONCE(cq->overflow, true);
 	kw_stream_run(&qp->stream, &cq->overflow_work);
 }
 
@@ -666,7 +666,7 @@ int kw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		if (ret)
 			return ret;
 	}
-	if (!atomic_add_unless(&dev->nr_cq, 1, KW_MAX_CQ))
+	if (!kw_count_object(&dev->nr_cq, KW_MAX_CQ, uctx))
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
@@ -729,7 +729,7 @@ bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info)
 						     cq->consumer,
 			.armed = cq->user ? READ_ONCE(ctrl->armed) :
 						  READ_ONCE(cq->armed),
-			.overflow = cq->overflow,
+			.overflow = kw_cq_is_dead(cq),
 		};
 	spin_unlock_irq(&cq->lock);
 	return ctrl;

@@ -176,7 +176,7 @@ static int kw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 
 	to_kw_pd(ibpd)->domain = uctx ? &uctx->domain : &dev->domain;
 	spin_lock_init(&to_kw_pd(ibpd)->window_lock);
-	return atomic_add_unless(&dev->nr_pd, 1, KW_MAX_PD) ? 0 : -ENOMEM;
+	return kw_count_object(&dev->nr_pd, KW_MAX_PD, uctx) ? 0 : -ENOMEM;
 }
 
 static int kw_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)

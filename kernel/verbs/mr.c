@@ -56,7 +56,7 @@ static struct kw_mr *kw_mr_new(struct ib_pd *ibpd, u32 access)
 	struct kw_device *dev = to_kw_dev(ibpd->device);
 	struct kw_mr *mr;
 
-	if (!atomic_add_unless(&dev->nr_mr, 1, KW_MAX_MR))
+	if (!kw_count_object(&dev->nr_mr, KW_MAX_MR, ibpd->uobject))
 		return NULL;
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr) {

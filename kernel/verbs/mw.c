@@ -45,7 +45,7 @@ int kw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	struct kw_window *win;
 	int ret = -ENOMEM;
 
-	if (!atomic_add_unless(&dev->nr_mw, 1, KW_MAX_MW))
+	if (!kw_count_object(&dev->nr_mw, KW_MAX_MW, ibmw->pd->uobject))
 		return -ENOMEM;
 	win = kzalloc(sizeof(*win), GFP_KERNEL_ACCOUNT);
 	if (!win)

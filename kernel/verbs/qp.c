@@ -174,11 +174,16 @@ static int kw_qp_check_init(const struct ib_pd *pd,
 	/* STags of its receives are looked up in the queue pair's domain. */
 	if (a->srq && a->srq->pd != pd)
 		return -EINVAL;
+	/* Nothing would ever complete. */
+	if (kw_cq_is_dead(to_kw_cq(a->send_cq)) || kw_cq_is_dead(to_kw_cq(a->recv_cq)))
+		return -EINVAL;
 	if (a->cap.max_send_wr > KIWARP_MAX_QP_WR ||
-	    a->cap.max_recv_wr > KIWARP_MAX_QP_WR ||
 	    a->cap.max_send_sge > KIWARP_MAX_SGE ||
-	    a->cap.max_recv_sge > KIWARP_MAX_SGE ||
 	    a->cap.max_inline_data > KIWARP_MAX_INLINE)
+		return -EINVAL;
+	/* ibv_create_qp(3): ignored with a shared receive queue. */
+	if (!a->srq && (a->cap.max_recv_wr > KIWARP_MAX_QP_WR ||
+			a->cap.max_recv_sge > KIWARP_MAX_SGE))
 		return -EINVAL;
 	return 0;
 }
@@ -319,6 +324,27 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 		       to_kw_pd(qp->ib.pd)->domain, qp->dev->counters);
 }
 
+/*
+ * ERROR: end the stream if there is one; its end flushes the queues. Without a
+ * stream flush them now.
+ */
+static void kw_qp_to_error(struct kw_qp *qp)
+{
+	unsigned long flags;
+	bool abort;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	abort = qp->connected;
+	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	if (abort)
+		kw_stream_abort(&qp->stream);
+	if (qp->waiter)
+		qp->waiter_gone(qp->waiter);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	kw_qp_flush(qp);
+	kw_qp_notify(qp);
+}
+
 /**
  * kw_create_qp() - ib_device_ops.create_qp
  * @ibqp: zeroed object of the RDMA core's
@@ -343,10 +369,8 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		ret = kw_qp_init_events(qp);
 	if (ret)
 		return ret;
-	if (atomic_inc_return(&dev->nr_qp) > KW_MAX_QP) {
-		ret = -ENOMEM;
-		goto err_count;
-	}
+	if (!kw_count_object(&dev->nr_qp, KW_MAX_QP, uctx))
+		return -ENOMEM;
 	kw_qp_setup(qp, attr);
 	qp->user = !!uctx;
 	if (uctx)
@@ -372,6 +396,9 @@ int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 			goto err_number;
 	}
 	kw_qp_publish(qp);
+	/* It may have died before it knew of this one. */
+	if (kw_cq_is_dead(qp->scq) || kw_cq_is_dead(qp->rcq))
+		kw_qp_to_error(qp);
 	return 0;
 
 err_number:
@@ -380,30 +407,8 @@ err_rings:
 	kw_qp_free_rings(qp);
 err_owner:
 	put_pid(qp->owner);
-err_count:
 	atomic_dec(&dev->nr_qp);
 	return ret;
-}
-
-/*
- * ERROR: end the stream if there is one; its end flushes the queues. Without a
- * stream flush them now.
- */
-static void kw_qp_to_error(struct kw_qp *qp)
-{
-	unsigned long flags;
-	bool abort;
-
-	spin_lock_irqsave(&qp->lock, flags);
-	abort = qp->connected;
-	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
-	if (abort)
-		kw_stream_abort(&qp->stream);
-	if (qp->waiter)
-		qp->waiter_gone(qp->waiter);
-	spin_unlock_irqrestore(&qp->lock, flags);
-	kw_qp_flush(qp);
-	kw_qp_notify(qp);
 }
 
 /**
@@ -568,6 +573,9 @@ static int kw_qp_check_attr(const struct ib_qp_attr *attr, int mask)
 {
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
+	/* ibv_modify_qp(3): only devices with IBV_DEVICE_RESIZE_MAX_WR have it. */
+	if (mask & IB_QP_CAP)
+		return -EINVAL;
 	if (mask & IB_QP_ACCESS_FLAGS && attr->qp_access_flags & ~KW_QP_ACCESS)
 		return -EINVAL;
 	if (mask & IB_QP_MAX_QP_RD_ATOMIC &&
@@ -607,8 +615,9 @@ static void kw_qp_set_depths(struct kw_qp *qp, const struct ib_qp_attr *attr,
  * until a connection has its own.
  *
  * Context: process.
- * Return: 0, -EINVAL (not a state that can be entered from here), -EBUSY
- * (RESET while the connection still ends), -EOPNOTSUPP.
+ * Return: 0, -EINVAL (not a state that can be entered from here, a value out of
+ * range, or capacities, which stay), -EBUSY (RESET while the connection still
+ * ends), -EOPNOTSUPP.
  */
 int kw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		 struct ib_udata *udata)

@@ -322,7 +322,8 @@ static int kw_qp_op_started(struct kw_stream *s)
 	int ret = 0;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	if (qp->state == KIWARP_QPS_INIT) {
+	if (qp->state == KIWARP_QPS_INIT && !kw_cq_is_dead(qp->scq) &&
+	    !kw_cq_is_dead(qp->rcq)) {
 		qp->connected = true;
 		qp->idle = false;
 		qp->closing = false;

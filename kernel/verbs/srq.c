@@ -212,7 +212,7 @@ int kw_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 		ret = kw_srq_init_events(srq);
 	if (ret)
 		return ret;
-	if (!atomic_add_unless(&dev->nr_srq, 1, KW_MAX_SRQ))
+	if (!kw_count_object(&dev->nr_srq, KW_MAX_SRQ, uctx))
 		return -ENOMEM;
 
 	spin_lock_init(&srq->lock);

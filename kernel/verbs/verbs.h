@@ -51,6 +51,9 @@
 #define KW_MAX_MR_SIZE		(~0ULL)
 #define KW_MAX_MSG_SIZE		0x80000000U
 
+/* What part of each kind of objects processes leave to kernel consumers. */
+#define KW_KERNEL_PART		8
+
 /* Limits of an FPDU limit: room for the smallest MULPDU, and the largest. */
 #define KW_FPDU_LIMIT_MIN	256
 #define KW_FPDU_LIMIT_MAX	65535
@@ -450,6 +453,12 @@ struct kw_cq_info {
 	bool overflow;
 };
 
+/* Every entry was lost since, and will be. */
+static inline bool kw_cq_is_dead(const struct kw_cq *cq)
+{
+	return READ_ONCE(cq->overflow);
+}
+
 /* cq.c */
 bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info);
 void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
@@ -706,6 +715,20 @@ struct kw_qp {
 static inline struct kw_device *to_kw_dev(struct ib_device *ib)
 {
 	return container_of(ib, struct kw_device, ib);
+}
+
+/*
+ * Count an object of a kind of which a device has at most @max. Storage behind
+ * a kernel consumer connects again whatever processes have taken.
+ */
+static inline bool kw_count_object(atomic_t *nr, int max, bool user)
+{
+	if (user)
+		max -= max / KW_KERNEL_PART;
+	if (atomic_inc_return(nr) <= max)
+		return true;
+	atomic_dec(nr);
+	return false;
 }
 
 static inline struct kw_pd *to_kw_pd(struct ib_pd *ib)

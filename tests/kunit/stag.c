@@ -487,6 +487,25 @@ static void kt_test_covers(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kw_mem_covers(&top, -2ULL, 3));
 }
 
+/* They leave some of each kind of objects to kernel consumers. */
+static void kt_limit_of_processes(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct ib_uobject uobj = {};
+	struct ib_mr *mr;
+
+	d->pd.ib.uobject = &uobj;
+	atomic_set(&d->dev.nr_mr, KW_MAX_MR - KW_MAX_MR / KW_KERNEL_PART);
+	KUNIT_EXPECT_EQ(test, -ENOMEM,
+			PTR_ERR(kw_alloc_mr(&d->pd.ib, IB_MR_TYPE_MEM_REG, 1)));
+	atomic_set(&d->dev.nr_mr, KW_MAX_MR - 1);
+	KUNIT_EXPECT_EQ(test, -ENOMEM,
+			PTR_ERR(kw_alloc_mr(&d->pd.ib, IB_MR_TYPE_MEM_REG, 1)));
+	d->pd.ib.uobject = NULL;
+	mr = kt_alloc(test, 1);
+	KUNIT_EXPECT_EQ(test, 0, kw_dereg_mr(mr, NULL));
+}
+
 static void kt_test_refusals(struct kunit *test)
 {
 	struct kt_device *d = test->priv;
@@ -512,6 +531,7 @@ static void kt_test_refusals(struct kunit *test)
 	atomic_set(&d->dev.nr_mr, KW_MAX_MR);
 	KUNIT_EXPECT_EQ(test, -ENOMEM,
 			PTR_ERR(kw_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1)));
+	kt_limit_of_processes(test);
 	atomic_set(&d->dev.nr_mr, 0);
 }
 

@@ -334,6 +334,26 @@ static void kt_echoes(void)
 	kt_close(l);
 }
 
+/* Nothing that it did would complete. */
+static void kt_dead_refused(struct kt_link *l, struct ib_cq *scq, struct ib_cq *rcq,
+			    const char *what)
+{
+	struct ib_qp_init_attr attr = {
+		.cap.max_send_wr = 1,
+		.cap.max_recv_wr = 1,
+		.cap.max_send_sge = 1,
+		.cap.max_recv_sge = 1,
+		.qp_type = IB_QPT_RC,
+		.send_cq = scq,
+		.recv_cq = rcq,
+	};
+	struct ib_qp *qp = ib_create_qp(l->b.pd, &attr);
+
+	if (!kt_equal(PTR_ERR_OR_ZERO(qp), -EINVAL, "a dead queue gets no new queue pair, as %s",
+		      what) && !IS_ERR(qp))
+		ib_destroy_qp(qp);
+}
+
 /* More completions than the queue holds. */
 static void kt_overflow_facts(struct kt_link *l)
 {
@@ -355,6 +375,8 @@ static void kt_overflow_facts(struct kt_link *l)
 	kt_equal(kt_state(&l->b), IB_QPS_ERR, "state of b");
 	kt_equal(atomic_read(&l->b.events[IB_EVENT_CQ_ERR]), 1,
 		 "events CQ_ERR");
+	kt_dead_refused(l, l->b.rcq, l->b.scq, "its sender");
+	kt_dead_refused(l, l->b.scq, l->b.rcq, "its receiver");
 }
 
 static void kt_drop(struct ib_cq *cq, void *ctx)

@@ -64,6 +64,8 @@ static void kt_qps(void)
 	a = good;
 	a.create_flags = IB_QP_CREATE_INTEGRITY_EN;
 	kt_qp_refused(l, &a, -EOPNOTSUPP, "a queue pair with integrity");
+	kt_equal(ib_modify_qp(l->b.qp, &(struct ib_qp_attr){ .cap = good.cap }, IB_QP_CAP),
+		 -EINVAL, "other capacities");
 	kt_close(l);
 }
 

@@ -95,6 +95,12 @@ static void kt_srq_limits(void)
 	kt_equal(PTR_ERR_OR_ZERO(qp), -EINVAL,
 		 "a queue pair of another protection domain");
 
+	qp_attr.cap.max_recv_wr = max->max_qp_wr + 1;
+	qp_attr.cap.max_recv_sge = max->max_recv_sge + 1;
+	qp = ib_create_qp(l->b.pd, &qp_attr);
+	if (kt_fact(!IS_ERR(qp), "what a receive queue of its own had to have is ignored"))
+		ib_destroy_qp(qp);
+
 	kt_equal(ib_post_recv(l->b.qp, &wr, &bad), -EINVAL,
 		 "a receive posted to the queue pair");
 	kt_equal(kt_srq_recv(&l->b, kt_op(l), sge, 5), -EINVAL, "too many SGEs");
