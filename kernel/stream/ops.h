@@ -18,6 +18,7 @@ enum kw_fail {
  * struct kw_stream_ops - calls from a stream to its queue pair
  * @next_wqe: take the next entry off the send ring, as a private, validated
  *	copy; false if there is none. An invalid one has its status set.
+ * @wqes_left: whether the send ring has entries that @next_wqe would take
  * @wqe_done: an entry has its result, enum ib_wc_status
  * @wqe_zc_start: TCP refers to an entry's buffers: it completes, or is flushed,
  *	after @wqe_zc_done or at @ended
@@ -54,6 +55,7 @@ enum kw_fail {
  */
 struct kw_stream_ops {
 	bool (*next_wqe)(struct kw_stream *s, struct kw_wqe *w);
+	bool (*wqes_left)(struct kw_stream *s);
 	void (*wqe_done)(struct kw_stream *s, u32 index, u16 status);
 	void (*wqe_zc_start)(struct kw_stream *s, u32 index);
 	void (*wqe_zc_done)(struct kw_stream *s, u32 index, bool good);

@@ -43,7 +43,8 @@ enum kw_rtr {
  * @first_fpdu_timeout_ms: responder: how long it waits for the initiator's
  *	first FPDU before it may send; 0: for ever
  * @linger_timeout_ms: how long a socket may send what has completed after its
- *	stream has been aborted; 0: it is reset at once
+ *	stream has been aborted; 0: it is reset at once. And how long the peer's
+ *	own requests may delay a graceful end, which is ten seconds at least
  * @immediate: Immediate Data of RFC 7306 is sent and served
  * @atomics: its atomic operations are
  *
@@ -210,10 +211,11 @@ enum kw_stream_state {
  * @reset: with a reset
  * @retiring: more entries are done than one pass completes; socket lock
  * @deadline: jiffies by which teardown ends, unless there is progress
- * @close_limit: in a graceful end: jiffies by which it is over, whatever progress
- *	there is
+ * @close_limit: in a graceful end: jiffies by which it is over, if only the peer's
+ *	requests make progress
  * @una: first byte that the peer had not acknowledged when @deadline was set
- * @nxt: next byte of the peer's that was expected then
+ * @answered: bytes that had been placed of the response to the oldest of @orq then
+ * @answering: that Read's place in @orq
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
  * @ending: in kw_domain.ending
@@ -261,7 +263,8 @@ struct kw_stream {
 	unsigned long deadline;
 	unsigned long close_limit;
 	u32 una;
-	u32 nxt;
+	u32 answered;
+	u32 answering;
 	int status;
 	u32 reason;
 	struct list_head ending;

@@ -15,7 +15,7 @@
  * completed and a FIN, or the Terminate (RFC 5040 section 6.2.1). It is reset
  * if TCP may still send out of consumers' memory.
  *
- * Each has a deadline, and a graceful end a limit that no progress moves. Only
+ * Each has a deadline, and what the peer's requests can delay has a limit. Only
  * kw_end_work() releases the socket.
  */
 #include <linux/jiffies.h>
@@ -31,16 +31,37 @@
 /* In a graceful end: how long there may be no progress at all. */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
 
-/* Whether the peer took bytes since the last call, or sent some that are awaited. */
+static unsigned long kw_close_limit(const struct kw_stream *s)
+{
+	return max_t(unsigned long, KW_CLOSE_TIMEOUT,
+		     msecs_to_jiffies(s->p.set.linger_timeout_ms));
+}
+
+/* Is anything that the consumer has posted still to be sent? */
+static bool kw_close_own_left(struct kw_stream *s)
+{
+	return s->tx.held || kw_zc_busy(s) || s->ops->wqes_left(s) ||
+	       (s->tx.msg != KW_MSG_NONE && s->tx.msg != KW_MSG_READ_RESP);
+}
+
+/*
+ * Whether the peer, since the last call, took bytes or sent some of a response.
+ * What the consumer has posted may take any time (RFC 5041 section 6.2.1). Of
+ * the peer's own requests there is no end: their responses move no limit.
+ */
 static bool kw_close_progress(struct kw_stream *s)
 {
-	const struct tcp_sock *tp = tcp_sk(s->sock->sk);
-	bool taken = tp->snd_una != s->una;
-	bool sent = s->orq_len && tp->rcv_nxt != s->nxt;
+	u32 una = tcp_sk(s->sock->sk)->snd_una;
+	u32 bytes = s->orq_len ? s->orq[s->orq_head].done : 0;
+	bool taken = una != s->una;
+	bool answered = bytes != s->answered || s->orq_head != s->answering;
 
-	s->una = tp->snd_una;
-	s->nxt = tp->rcv_nxt;
-	return taken || sent;
+	s->una = una;
+	s->answered = bytes;
+	s->answering = s->orq_head;
+	if (answered || (taken && kw_close_own_left(s)))
+		s->close_limit = jiffies + kw_close_limit(s);
+	return taken || answered;
 }
 
 static void kw_stream_begin_close(struct kw_stream *s)
@@ -49,8 +70,7 @@ static void kw_stream_begin_close(struct kw_stream *s)
 		return;
 	WRITE_ONCE(s->state, KW_STREAM_CLOSING);
 	kw_close_progress(s);
-	s->close_limit = jiffies + max_t(unsigned long, KW_CLOSE_TIMEOUT,
-					 msecs_to_jiffies(s->p.set.linger_timeout_ms));
+	s->close_limit = jiffies + kw_close_limit(s);
 	s->ops->closing(s);
 	kw_stream_set_deadline(s, KW_CLOSE_TIMEOUT);
 }
@@ -168,17 +188,19 @@ static bool kw_end_is_drained(struct kw_stream *s)
 	       (!s->tx.held && !s->orq_len);
 }
 
-/*
- * A slow peer has time as long as there is progress, but not for ever: the
- * responses to its own requests are progress, too.
- */
+/* A slow peer has time as long as there is progress, up to the limit. */
 static bool kw_end_is_late(struct kw_stream *s)
 {
-	long left = s->close_limit - jiffies;
+	bool moved;
+	long left;
 
 	if (time_before(jiffies, s->deadline))
 		return false;
-	if (s->state != KW_STREAM_CLOSING || left <= 0 || !kw_close_progress(s))
+	if (s->state != KW_STREAM_CLOSING)
+		return true;
+	moved = kw_close_progress(s);
+	left = s->close_limit - jiffies;
+	if (!moved || left <= 0)
 		return true;
 	s->deadline = jiffies + min_t(long, left, KW_CLOSE_TIMEOUT);
 	return false;

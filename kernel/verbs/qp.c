@@ -352,7 +352,7 @@ static void kw_qp_to_error(struct kw_qp *qp)
  * @udata: user space's buffers, or NULL
  *
  * Return: 0, -EOPNOTSUPP (type, flags; a process's in a kernel that
- * kw_compat_qp_events() does not know), -EINVAL (limits, an SRQ of another
+ * kw_compat_qp_events() does not know), -EINVAL (limits, a dead CQ, an SRQ of another
  * protection domain), -ENOMEM.
  */
 int kw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
@@ -498,6 +498,9 @@ static int kw_qp_to_closing(struct kw_qp *qp)
 {
 	int idx, ret = 0;
 
+	/* A process works off what it has posted itself, as in a doorbell. */
+	if (qp->user)
+		kw_qp_doorbell(qp);
 	idx = srcu_read_lock(qp->stream.mem_srcu);
 	switch (READ_ONCE(qp->state)) {
 	case KIWARP_QPS_RTS:
@@ -750,7 +753,7 @@ static bool kw_qp_claim_stream(struct kw_qp *qp)
  * @link: called once, when the stream is over, if this returns 0
  *
  * Context: process.
- * Return: 0, -EINVAL (not in INIT), -ENOMEM.
+ * Return: 0, -EINVAL (not in INIT, or a dead CQ), -ENOMEM.
  */
 int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		  const struct kw_stream_params *params,

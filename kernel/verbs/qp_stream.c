@@ -145,21 +145,32 @@ static void kw_wqe_read(struct kw_qp *qp, struct kw_wqe *w)
 		};
 }
 
+/* Entries to be taken off the send ring; any number if the index is not valid. */
+static u32 kw_qp_avail(struct kw_qp *qp)
+{
+	u32 end;
+
+	if (qp->closing)
+		return qp->sq_end - qp->sq_next;
+	/* Pairs with the poster's release: the entries are complete. */
+	end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
+	/* What is posted in ERROR is flushed, though the stream runs. */
+	if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
+		return 0;
+	return end - qp->sq_next;
+}
+
+static bool kw_qp_op_wqes_left(struct kw_stream *s)
+{
+	return kw_qp_avail(kw_stream_qp(s));
+}
+
 static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 entries = kw_ring_entries(&qp->sq);
-	u32 end = qp->sq_end;
-	u32 avail;
+	u32 avail = kw_qp_avail(qp);
 
-	if (!qp->closing) {
-		/* Pairs with the poster's release: the entries are complete. */
-		end = smp_load_acquire(&kw_ctrl(&qp->sq)->producer);
-		/* What is posted in ERROR is flushed, though the stream runs. */
-		if (READ_ONCE(qp->state) == KIWARP_QPS_ERROR)
-			return false;
-	}
-	avail = end - qp->sq_next;
 	if (!avail)
 		return false;
 
@@ -439,6 +450,7 @@ static void kw_qp_op_ended(struct kw_stream *s)
 
 const struct kw_stream_ops kw_qp_stream_ops = {
 	.next_wqe = kw_qp_op_next_wqe,
+	.wqes_left = kw_qp_op_wqes_left,
 	.wqe_done = kw_qp_op_wqe_done,
 	.wqe_zc_start = kw_qp_op_wqe_zc_start,
 	.wqe_zc_done = kw_qp_op_wqe_zc_done,

@@ -40,7 +40,10 @@
 #include "stream/mem.h"
 #include "stream/stream.h"
 
-/* Limits, which kw_query_device() reports and create calls enforce. */
+/*
+ * Limits, which kw_query_device() reports and create calls enforce. Of the
+ * numbers of objects processes have less: KW_KERNEL_PART.
+ */
 #define KW_MAX_QP		0x20000
 #define KW_MAX_CQ		0x20000
 #define KW_MAX_SRQ		0x20000

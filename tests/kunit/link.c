@@ -102,6 +102,13 @@ static bool kt_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 	return true;
 }
 
+static bool kt_op_wqes_left(struct kw_stream *s)
+{
+	struct kt_link *l = kt_of(s);
+
+	return l->next_wqe < l->nr_wqe;
+}
+
 static void kt_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 {
 	struct kt_link *l = kt_of(s);
@@ -258,6 +265,7 @@ static void kt_op_ended(struct kw_stream *s)
 
 static const struct kw_stream_ops kt_ops = {
 	.next_wqe = kt_op_next_wqe,
+	.wqes_left = kt_op_wqes_left,
 	.wqe_done = kt_op_wqe_done,
 	.wqe_zc_start = kt_op_wqe_zc_start,
 	.wqe_zc_done = kt_op_wqe_zc_done,

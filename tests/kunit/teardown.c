@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long a peer has at the end: in a graceful end as long as it takes bytes, or
- * sends what is awaited, but no longer than a socket may linger; after an abort as
- * long as the setting says, after an error less.
+ * How long a peer has at the end: in a graceful end as long as it takes what was
+ * posted, or sends what is awaited; for its own requests, and after an abort, as
+ * long as the setting says; after an error less.
  */
 #include <net/tcp.h>
 
@@ -45,6 +45,20 @@ static void kt_deadline(struct kt_link *l)
 	flush_work(&l->s.end_work.work);
 }
 
+/* The same with the limit, which progress of some kinds moves. */
+static void kt_limit(struct kt_link *l)
+{
+	WRITE_ONCE(l->s.close_limit, jiffies);
+	kt_deadline(l);
+}
+
+static bool kt_acknowledged_all(struct kt_link *l)
+{
+	const struct tcp_sock *tp = tcp_sk(l->s.sock->sk);
+
+	return READ_ONCE(tp->snd_una) == READ_ONCE(tp->write_seq);
+}
+
 static bool kt_acknowledged_more(struct kt_link *l)
 {
 	return READ_ONCE(tcp_sk(l->s.sock->sk)->snd_una) != l->s.una;
@@ -62,19 +76,51 @@ static void kt_test_takes_bytes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
 }
 
-/* As above, but the limit is reached. */
-static void kt_test_limit(struct kunit *test)
+/* What the consumer has posted takes the time that it takes. */
+static void kt_test_no_limit_for_own(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
 
 	kt_close_behind_sends(l);
-	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
-	KUNIT_EXPECT_TRUE(test, time_in_range(l->s.close_limit, jiffies + 90 * HZ,
+	KUNIT_EXPECT_TRUE(test, time_in_range(l->s.close_limit, jiffies + 50 * HZ,
 					      jiffies + 100 * HZ));
-	lock_sock(l->s.sock->sk);
-	l->s.close_limit = jiffies;
-	release_sock(l->s.sock->sk);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
+	kt_limit(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	KUNIT_EXPECT_TRUE(test, time_after(READ_ONCE(l->s.close_limit),
+					   jiffies + 50 * HZ));
+}
+
+static const struct kw_wqe kt_read = {
+	.opcode = KIWARP_OP_READ,
+	.num_sge = 1,
+	.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
+};
+
+/* A Read is sent, and acknowledged, and no more is to be sent. */
+static void kt_close_behind_read(struct kt_link *l)
+{
+	struct kt_segment seg;
+
+	kt_post(l, &kt_read);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	kw_stream_close(&l->s);
+	KUNIT_ASSERT_EQ(l->test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(l->test, seg.ddp.qn, KW_QN_READ_REQ);
+	KUNIT_ASSERT_TRUE(l->test, kt_until(kt_acknowledged_all(l)));
+}
+
+/* What the peer acknowledges besides can only be responses to its requests. */
+static void kt_test_limit(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+
+	kt_close_behind_read(l);
+	l->s.una--;
 	kt_deadline(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	l->s.una--;
+	kt_limit(l);
 	/* At once: a second look would find that the progress is over. */
 	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
 	KUNIT_EXPECT_NE(test, 0UL,
@@ -82,32 +128,28 @@ static void kt_test_limit(struct kunit *test)
 }
 
 /* The peer takes nothing more, but the response to a Read is coming. */
-static void kt_test_sends_awaited(struct kunit *test)
+static void kt_test_response_comes(struct kunit *test)
 {
-	static const u8 part[2] = { 0, 56 };
-	const struct kw_wqe w = {
-		.opcode = KIWARP_OP_READ,
-		.num_sge = 1,
-		.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
-	};
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
-	struct kt_segment seg;
+	struct kt_bytes o = kt_bytes_new(test, 256);
+	static const u8 body[16];
 
-	kt_post(l, &w);
-	kw_stream_close(&l->s);
-	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
-	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_READ_REQ);
-	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_more(l)));
-	lock_sock(l->s.sock->sk);
+	kt_close_behind_read(l);
 	l->s.una = tcp_sk(l->s.sock->sk)->snd_una;
-	l->s.nxt = tcp_sk(l->s.sock->sk)->rcv_nxt;
-	release_sock(l->s.sock->sk);
-	kt_peer_write(l, part, sizeof(part));
-	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(tcp_sk(l->s.sock->sk)->rcv_nxt) !=
-					 l->s.nxt));
-	kt_deadline(l);
+	kt_write(&o, KW_RDMAP_READ_RESP, KT_STAG(KT_LOCAL), KT_BASE(KT_LOCAL), false,
+		 body, sizeof(body));
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->s.orq[0].done)));
+	kt_limit(l);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	/* What else it sends does not count. */
+	o.len = 0;
+	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE), false, body,
+		 sizeof(body));
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->s.rx.write_open)));
 	kt_deadline(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
 	KUNIT_EXPECT_NE(test, 0UL,
 			wait_for_completion_timeout(&l->ended, 30 * HZ));
 }
@@ -176,8 +218,9 @@ static void kt_test_fails_at_the_end(struct kunit *test)
 
 static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_takes_bytes),
+	KUNIT_CASE(kt_test_no_limit_for_own),
 	KUNIT_CASE(kt_test_limit),
-	KUNIT_CASE(kt_test_sends_awaited),
+	KUNIT_CASE(kt_test_response_comes),
 	KUNIT_CASE(kt_test_takes_nothing),
 	KUNIT_CASE(kt_test_linger),
 	KUNIT_CASE(kt_test_linger_in_error),

@@ -163,6 +163,7 @@ kw_recv receive(unsigned i, kiwarp_sge* sge) {
 
 const kw_stream_ops kOps = {
     .next_wqe = [](kw_stream* s, kw_wqe* w) { return QueuePair::of(s).nextWqe(w); },
+    .wqes_left = [](kw_stream* s) { return QueuePair::of(s).wqesLeft(); },
     .wqe_done = [](kw_stream* s, u32 index,
                    u16 status) { QueuePair::of(s).wqeDone(index, status); },
     .wqe_zc_start = [](kw_stream* s, u32 index) { QueuePair::of(s).zcopyStart(index); },
@@ -309,12 +310,22 @@ void QueuePair::checkUntouched() const {
   if (failed) KW_CHECK(at_failure_ == memory());
 }
 
+unsigned QueuePair::firstSend() const {
+  return config_.reads + (config_.local ? std::size(kLocal) : 0);
+}
+
+unsigned QueuePair::immediateAlone() const { return firstSend() + (config_.sends ? 2 : 0); }
+
+bool QueuePair::wqesLeft() const {
+  return next_wqe_ < immediateAlone() + (config_.immediate_alone ? 1 : 0);
+}
+
 bool QueuePair::nextWqe(kw_wqe* w) {
   KW_CHECK(!failed && !ended);
   const unsigned i = next_wqe_;
-  const unsigned sends = config_.reads + (config_.local ? std::size(kLocal) : 0);
-  const unsigned alone = sends + (config_.sends ? 2 : 0);
-  if (i == alone + (config_.immediate_alone ? 1 : 0)) return false;
+  const unsigned sends = firstSend();
+  const unsigned alone = immediateAlone();
+  if (!wqesLeft()) return false;
   *w = {};
   w->wr_id = i;
   w->index = i;

@@ -92,6 +92,7 @@ class QueuePair {
 
   // struct kw_stream_ops
   bool nextWqe(kw_wqe* w);
+  bool wqesLeft() const;
   void wqeDone(u32 index, u16 status);
   void zcopyStart(u32 index);
   void zcopyDone(u32 index, bool good);
@@ -113,6 +114,10 @@ class QueuePair {
   kw_domain domain_{};
   std::array<kw_mem, kStags> mems_{};
   std::map<u8, shim::Bytes> at_invalidation_;  // by RegionId
+  // Which work requests are the first Send, and the Send with Immediate alone.
+  unsigned firstSend() const;
+  unsigned immediateAlone() const;
+
   unsigned next_wqe_ = 0;
   unsigned next_recv_ = 0;
   bool bound_ = false;  // kWindowUnbound is, or was
