@@ -14,6 +14,7 @@
 #include <linux/if_arp.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 #include <linux/workqueue.h>
 #include <rdma/rdma_netlink.h>
 
@@ -195,11 +196,15 @@ static bool kw_name_valid(const char *name)
 static void kw_catch_up(struct net_device *netdev, const struct net *net)
 {
 	struct kw_device *dev = kw_device_get(netdev);
+	bool gone;
 
 	if (!dev)
 		return;
-	if (READ_ONCE(netdev->reg_state) != NETREG_REGISTERED ||
-	    !net_eq(dev_net(netdev), net)) {
+	/* Held for all of a move: it is over, or its event is still to come. */
+	rtnl_lock();
+	gone = netdev->reg_state != NETREG_REGISTERED || !net_eq(dev_net(netdev), net);
+	rtnl_unlock();
+	if (gone) {
 		kw_device_gone(dev);
 		return;
 	}
@@ -207,10 +212,10 @@ static void kw_catch_up(struct net_device *netdev, const struct net *net)
 	ib_device_put(&dev->ib);
 }
 
-static int kw_newlink_locked(const char *name, struct net_device *netdev)
+static int kw_newlink_locked(const char *name, struct net_device *netdev,
+			     const struct net *net)
 {
 	struct kw_device *dev = kw_device_get(netdev);
-	const struct net *net = dev_net(netdev);
 	int ret;
 
 	if (dev) {
@@ -222,6 +227,10 @@ static int kw_newlink_locked(const char *name, struct net_device *netdev)
 	if (kw_device_name_taken(name)) {
 		pr_info("an RDMA device %s exists already\n", name);
 		return -EEXIST;
+	}
+	if (!net_eq(dev_net(netdev), net)) {
+		pr_info("%s has moved to another network namespace\n", netdev->name);
+		return -ENODEV;
 	}
 	ret = kw_device_create(name, netdev, &kw_cm_ops);
 	if (ret)
@@ -241,6 +250,7 @@ static long kw_await_gone(int ended, long left)
 /* rdma link add. The caller gets the errno; the log has the reason. */
 static int kw_newlink(const char *name, struct net_device *netdev)
 {
+	const struct net *net = dev_net(netdev);
 	long left = msecs_to_jiffies(KW_GONE_LIMIT_MS);
 	bool going;
 	int ended;
@@ -265,7 +275,7 @@ static int kw_newlink(const char *name, struct net_device *netdev)
 		ended = atomic_read(&kw_gone_ended);
 		going = atomic_read(&kw_gone_begun) != ended;
 		mutex_lock(&kw_newlink_lock);
-		ret = kw_newlink_locked(name, netdev);
+		ret = kw_newlink_locked(name, netdev, net);
 		mutex_unlock(&kw_newlink_lock);
 		if (!going || (ret != -EEXIST && ret != -ENFILE))
 			return ret;
