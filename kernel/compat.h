@@ -16,6 +16,12 @@
 #error "Kiwarp needs Linux 6.12 or later"
 #endif
 
+/* A region's last user is waited for by the lock that turning softirqs off takes: stream/mem.c. */
+#if IS_ENABLED(CONFIG_PREEMPT_RT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0) && \
+	!IS_ENABLED(CONFIG_PREEMPT_RT_NEEDS_BH_LOCK)
+#error "Kiwarp needs CONFIG_PREEMPT_RT_NEEDS_BH_LOCK in a kernel with CONFIG_PREEMPT_RT"
+#endif
+
 /* Registered memory is used through its address in the direct map. */
 #if !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
 #error "Kiwarp needs a kernel with CONFIG_INFINIBAND_VIRT_DMA"
@@ -315,10 +321,10 @@ static inline void kw_counter_init_op(struct rdma_counter *counter)
 				.size_rdma_counter = sizeof(struct rdma_counter),
 #endif
 
-/* Since 7.2, at the latest, only user space can resize a completion queue. */
+/* Since 7.1 only user space can resize a completion queue. */
 int kw_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
 static inline int kw_resize_cq_op(struct ib_cq *ibcq, int cqe,
 				  struct ib_udata *udata)
 {

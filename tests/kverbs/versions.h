@@ -27,10 +27,10 @@ hrtimer_setup_on_stack(struct hrtimer *timer,
 #define timer_destroy_on_stack destroy_timer_on_stack
 #endif
 
-/* Until 7.2, at the latest, kernel consumers can ask for a resize, too. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+/* Until 7.1 kernel consumers can ask for a resize, too. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
 #define KT_RESIZE_CQ
-/* From then on, at the latest, the core itself refuses a queue of no entries, and warns. */
+/* From then on the core itself refuses a queue of no entries, and warns. */
 #define KT_EMPTY_CQ
 #endif
 
