@@ -238,6 +238,44 @@ void abandonedCaller(Env& env) {
   }
 }
 
+int changeState(ibv_qp* qp, ibv_qp_state state) {
+  ibv_qp_attr attr{};
+  attr.qp_state = state;
+  return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+// A completion queue that has overrun is dead for a queue pair that begins anew, too.
+void deadQueue(Env& env) {
+  Cq cq = createCq(env.context(), 4), other = createCq(env.context(), 16);
+  QpConfig config;
+  config.send_cq = config.recv_cq = cq.get();
+  ibv_qp_init_attr attr = toInitAttr(config);
+  attr.cap.max_recv_wr = static_cast<uint32_t>(cq->cqe) + 1;
+  RawQp qp(ibv_create_qp(env.pd(), &attr));
+  if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
+  for (int id = 0; id <= cq->cqe; ++id) mustRecv(qp.get(), static_cast<uint64_t>(id), {});
+  for (ibv_qp_state state : {IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_INIT}) {
+    expectErrno("modify", 0, changeState(qp.get(), state));
+  }
+  env.expectEvent(cq.get(), {IBV_EVENT_CQ_ERR}, "CQ's event");
+
+  CmId caller(env.clientCm().createId());
+  resolve(env.clientCm(), caller, Address(env.address(), env.port()), env.deadline());
+  rdma_conn_param param{};
+  param.qp_num = qp->qp_num;
+  expectErrno("rdma_connect", 0, rdma_connect(caller.get(), &param) != 0 ? errno : 0);
+  CmId request(env.serverCm().expect(RDMA_CM_EVENT_CONNECT_REQUEST, env.deadline()).id);
+  config.pd = env.pd();
+  config.send_cq = config.recv_cq = other.get();
+  createQp(request, config);
+  expectErrno("rdma_accept", 0, startAccept(request.get(), {}));
+  auto event = env.clientCm().next(env.deadline());
+  expectSame("event", strf("%s status -EINVAL", rdma_event_str(RDMA_CM_EVENT_CONNECT_ERROR)),
+             event ? describe(*event) : "none");
+  env.serverCm().expect(RDMA_CM_EVENT_ESTABLISHED, env.deadline());
+  env.serverCm().expect(RDMA_CM_EVENT_DISCONNECTED, env.deadline());
+}
+
 bool isLoopback(const Address& address) {
   if (address.family() == AF_INET) {
     const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
@@ -275,6 +313,7 @@ void addConnectCases(std::vector<Case>* cases) {
   cases->push_back({"connect-rejected", rejected});
   cases->push_back({"connect-request-dropped", unansweredRequest});
   cases->push_back({"connect-caller-gone", abandonedCaller});
+  cases->push_back({"connect-with-dead-queue", deadQueue});
   cases->push_back({"listener-gets-garbage", listenerGarbage});
   cases->push_back({"listener-gets-silence", listenerSilence});
   cases->push_back({"listener-gets-partial-key", listenerPartialKey});
