@@ -101,22 +101,24 @@ gids_of_tunnels() {
 	for i in "${names[@]}"; do rdma link delete "$i"; done
 }
 
+# refusals WHAT NETDEV: what a device over it is not, and is not disturbed by.
 refusals() {
-	check "a device over dum0" link_add k0 - dum0
-	check_fails "a second device over the same interface" 'File exists' link_add k1 - dum0
-	check_fails "the same name again" 'File exists|Too many open files' link_add k0 - br0
-	check_fails "a missing interface" 'No such device' link_add k1 - nothere
-	modprobe vcan && ip link add can0 type vcan
+	local what=$1 netdev=$2
+	check "${what}a device over $netdev" link_add k0 - "$netdev"
+	check_fails "${what}a second device over the same interface" 'File exists' link_add k1 - "$netdev"
+	check_fails "${what}the same name again" 'File exists|Too many open files' link_add k0 - br0
+	check_fails "${what}a missing interface" 'No such device' link_add k1 - nothere
+	[ -e /sys/class/net/can0 ] || { modprobe vcan && ip link add can0 type vcan; }
 	[ "$DEV_TYPE" != kiwarp ] ||
-		check_fails "an interface that has no IP" 'Operation not supported' link_add k1 - can0
-	check_fails "a pattern for a name" 'Invalid argument' link_add 'k%d' - br0
-	check_fails "an empty name" 'Invalid argument' link_add '' - br0
-	check_fails "a name of 70 characters" 'policy validation' \
+		check_fails "${what}an interface that has no IP" 'Operation not supported' link_add k1 - can0
+	check_fails "${what}a pattern for a name" 'Invalid argument' link_add 'k%d' - br0
+	check_fails "${what}an empty name" 'Invalid argument' link_add '' - br0
+	check_fails "${what}a name of 70 characters" 'policy validation' \
 		link_add "$(printf 'n%.0s' {1..70})" - br0
-	check_fails "deleting what is not there" 'No such device|Wrong device name' \
+	check_fails "${what}deleting what is not there" 'No such device|Wrong device name' \
 		rdma link delete k9
-	check "the first device is undisturbed" state_is k0 ACTIVE
-	check "delete it" rdma link delete k0
+	check "${what}the first device is undisturbed" state_is k0 ACTIVE
+	check "${what}delete it" rdma link delete k0
 }
 
 port_follows() {
@@ -144,82 +146,89 @@ port_follows() {
 	end_watch
 }
 
+devinfo_of() { ibv_devinfo -v -d "$1" | tee "$OUT/devinfo"; }
+
+# true_values WHAT NETDEV
 true_values() {
-	check "a device over eth0" link_add k0 - eth0
-	check "ibv_devinfo -v" ibv_devinfo -v -d k0
+	local what=$1 netdev=$2
+	check "${what}a device over $netdev" link_add k0 - "$netdev"
+	check "${what}ibv_devinfo -v" devinfo_of k0
 	local line
 	for line in 'max_qp_wr:[[:space:]]+16384' 'max_sge:[[:space:]]+16' 'phys_port_cnt:[[:space:]]+1' \
 		'max_mtu:[[:space:]]+4096' 'link_layer:[[:space:]]+Ethernet' 'state:[[:space:]]+PORT_ACTIVE' \
 		'vendor_id:[[:space:]]+0x24b57' 'vendor_part_id:[[:space:]]+19287' \
 		'atomic_cap:[[:space:]]+ATOMIC_NONE' 'max_srq:[[:space:]]+131072' 'max_mw:[[:space:]]+1048576'; do
-		check "ibv_devinfo -v says ${line//\[\[:space:]]+/ }" grep -qE "$line" "$LOGS"/*ibv_devinfo_-v
+		check "${what}ibv_devinfo -v says ${line//\[\[:space:]]+/ }" grep -qE "$line" "$OUT/devinfo"
 	done
-	check "delete it" rdma link delete k0
+	check "${what}delete it" rdma link delete k0
 }
 
 # What rdma shows of the objects of a connection that is up. rping has a queue pair, a completion
 # queue and some regions at either end.
-details() {
-	check "a device over dum0" link_add k0 - dum0
+details() { # WHAT NETDEV ADDR
+	local what=$1 netdev=$2 addr=$3 re=${3//./\\.}
+	check "${what}a device over $netdev" link_add k0 - "$netdev"
 	until_true 5 state_is k0 ACTIVE
-	start held-server - rping -s -a 10.2.2.1 -p 7176 -C 10000000
+	start held-server - rping -s -a "$addr" -p 7176 -C 10000000
 	wait_server held-server - 7176 || not_ok "rping's server listens" "$server_log"
-	start held-client - rping -c -a 10.2.2.1 -p 7176 -C 10000000
+	start held-client - rping -c -a "$addr" -p 7176 -C 10000000
 	until_true 20 shows_peer 7176
-	check_says "details: the peer of a queue pair" \
-		'state RTS .*drv_stream open drv_local 10\.2\.2\.1:[0-9]+ drv_peer 10\.2\.2\.1:7176 ' rdma -dd resource show qp
-	check_says "details: and the other end's" 'drv_local 10\.2\.2\.1:7176 drv_peer 10\.2\.2\.1:[0-9]+ ' \
+	check_says "${what}details: the peer of a queue pair" \
+		"state RTS .*drv_stream open drv_local $re:[0-9]+ drv_peer $re:7176 " rdma -dd resource show qp
+	check_says "${what}details: and the other end's" "drv_local $re:7176 drv_peer $re:[0-9]+ " \
 		rdma -dd resource show qp
-	check_says "details: what it sends next" 'drv_tx_send_msn [1-9][0-9]* drv_tx_read_msn [1-9]' \
+	check_says "${what}details: what it sends next" 'drv_tx_send_msn [1-9][0-9]* drv_tx_read_msn [1-9]' \
 		rdma -dd resource show qp
-	check_says "details: its queues" 'drv_sq_entries [1-9][0-9]* drv_sq_posted [1-9].*drv_rq_posted [1-9]' \
+	check_says "${what}details: its queues" 'drv_sq_entries [1-9][0-9]* drv_sq_posted [1-9].*drv_rq_posted [1-9]' \
 		rdma -dd resource show qp
-	check_says "details: the same as JSON" '"drv_peer":"10\.2\.2\.1:7176"' \
+	check_says "${what}details: the same as JSON" "\"drv_peer\":\"$re:7176\"" \
 		rdma -j -dd resource show qp
-	check_says "details: a completion queue" 'drv_entries [1-9][0-9]* drv_unpolled [0-9]+ drv_completions [1-9]' \
+	check_says "${what}details: a completion queue" 'drv_entries [1-9][0-9]* drv_unpolled [0-9]+ drv_completions [1-9]' \
 		rdma -dd resource show cq
-	check_says "details: a region" 'drv_access 0x[0-9a-f]+ drv_bytes 64 drv_extents 1 drv_valid 1 drv_fast 0' \
+	check_says "${what}details: a region" 'drv_access 0x[0-9a-f]+ drv_bytes 64 drv_extents 1 drv_valid 1 drv_fast 0' \
 		rdma -dd resource show mr
 	stop held-client
 	stop held-server
-	check "details: delete it" rdma link delete k0
+	check "${what}details: delete it" rdma link delete k0
 }
 
 shows_peer() { rdma -dd resource show qp | grep -q "drv_peer [0-9.]*:$1 "; }
 
-churn() {
+churn() { # NETDEV
 	local i
 	for i in {1..40}; do
-		link_add "c$i" - dum0 || return
+		link_add "c$i" - "$1" || return
 		rdma link delete "c$i" || return
 	done
 }
 
-namespace_goes() {
+namespace_goes() { # WHAT TYPE
+	local what=$1
 	ip netns add gone
-	ip link add gn0 netns gone type dummy
+	ip link add gn0 netns gone type "$2"
 	ip -n gone link set gn0 up
-	check "a device in a namespace" link_add g0 gone gn0
+	check "${what}a device in a namespace" link_add g0 gone gn0
 	ip netns del gone
-	check "the namespace goes, and the device with it" until_true 20 no_device g0
+	check "${what}the namespace goes, and the device with it" until_true 20 no_device g0
 }
 
 # A process in the middle of a system call on a device holds up its end for as long as it likes. A new
 # device that it is in the way of is waited for, but not for ever.
-held_up() {
+held_up() { # WHAT TYPE
+	local what=$1
 	ip netns add later
-	ip link add dum1 type dummy
+	ip link add dum1 type "$2"
 	ip link set dum1 up
-	check "a device over dum1" link_add k0 - dum1
+	check "${what}a device over dum1" link_add k0 - dum1
 	LIMIT=600 start stall - python3 -B "$TOP/tests/vm/tenants/stall.py" k0
-	check "held up: a process stays in a system call" until_true 60 grep -q stalled "$server_log"
+	check "${what}held up: a process stays in a system call" until_true 60 grep -q stalled "$server_log"
 	ip link set dum1 netns later
-	check_fails "held up: adding the device where the interface is now" \
+	check_fails "${what}held up: adding the device where the interface is now" \
 		'File exists|Too many open files' link_add k0 later dum1
 	stop stall
-	check "held up: it is added when the process has gone" link_add k0 later dum1
+	check "${what}held up: it is added when the process has gone" link_add k0 later dum1
 	ip netns del later
-	check "held up: it goes" until_true 20 no_device k0
+	check "${what}held up: it goes" until_true 20 no_device k0
 }
 
 # A bond at either end of two wires, m0 and m1, between two namespaces.
@@ -297,17 +306,19 @@ not_gone() { ! gone "${jobs[$1]}"; }
 
 # Devices go when the module does; interfaces must be free to go afterwards.
 unload() {
-	local i
-	for i in eth0 eth0.7 dum0 bond0 br0 lo; do
-		check "a device over $i" link_add "u-$i" - $i
+	local i tunnels=()
+	[ "$DEV_TYPE" != kiwarp ] || tunnels=(gre1 wg0 tun0)
+	for i in eth0 eth0.7 dum0 bond0 br0 lo "${tunnels[@]}"; do
+		check "a device over $i" link_add "u-$i" - "$i"
 	done
 	teardown_pair
 	ip link del eth0.7
 	ip link del dum0
 	ip link del bond0
 	ip link del br0
-	for i in eth0.7 dum0 bond0 br0; do
-		check "$i is not held" test ! -e /sys/class/net/$i
+	for i in "${tunnels[@]}"; do ip link del "$i"; done
+	for i in eth0.7 dum0 bond0 br0 "${tunnels[@]}"; do
+		check "$i is not held" test ! -e "/sys/class/net/$i"
 	done
 	load_modules
 	check "the module loads again" link_add k0 - lo
@@ -317,15 +328,21 @@ unload() {
 load_modules
 make_kinds
 kinds
-refusals
+refusals "" dum0
 if [ "$DEV_TYPE" = kiwarp ]; then
-	true_values
-	details
-	held_up
+	refusals "WireGuard: " wg0
+	true_values "" eth0
+	true_values "WireGuard: " wg0
+	details "" dum0 10.2.2.1
+	details "WireGuard: " wg0 10.2.9.1
+	held_up "" dummy
+	held_up "WireGuard: " wireguard
+	check "WireGuard: 40 times add and delete" churn wg0
+	namespace_goes "WireGuard: " wireguard
 fi
 port_follows
 [ "$DEV_TYPE" != kiwarp ] || bond_loses_member
-check "40 times add and delete" churn
-namespace_goes
+check "40 times add and delete" churn dum0
+namespace_goes "" dummy
 unload
 finish
