@@ -249,15 +249,21 @@ void deadQueue(Env& env) {
   Cq cq = createCq(env.context(), 4), other = createCq(env.context(), 16);
   QpConfig config;
   config.send_cq = config.recv_cq = cq.get();
+  config.recv_wr = static_cast<uint32_t>(cq->cqe) + 1;
   ibv_qp_init_attr attr = toInitAttr(config);
-  attr.cap.max_recv_wr = static_cast<uint32_t>(cq->cqe) + 1;
   RawQp qp(ibv_create_qp(env.pd(), &attr));
   if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
+  // The last of those that fail with the queue.
+  attr = toInitAttr(config);
+  attr.send_cq = other.get();
+  RawQp last(ibv_create_qp(env.pd(), &attr));
+  if (!last) fail("ibv_create_qp: %s", errnoName(errno).c_str());
   for (int id = 0; id <= cq->cqe; ++id) mustRecv(qp.get(), static_cast<uint64_t>(id), {});
-  for (ibv_qp_state state : {IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_INIT}) {
-    expectErrno("modify", 0, changeState(qp.get(), state));
-  }
+  expectErrno("to ERR", 0, changeState(qp.get(), IBV_QPS_ERR));
   env.expectEvent(cq.get(), {IBV_EVENT_CQ_ERR}, "CQ's event");
+  env.expectEvent(last.get(), {IBV_EVENT_QP_FATAL}, "last QP's event");
+  expectErrno("to RESET", 0, changeState(qp.get(), IBV_QPS_RESET));
+  expectErrno("to INIT", 0, changeState(qp.get(), IBV_QPS_INIT));
 
   CmId caller(env.clientCm().createId());
   resolve(env.clientCm(), caller, Address(env.address(), env.port()), env.deadline());
