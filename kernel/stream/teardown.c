@@ -37,11 +37,17 @@ static unsigned long kw_close_limit(const struct kw_stream *s)
 		     msecs_to_jiffies(s->p.set.linger_timeout_ms));
 }
 
-/* Is anything that the consumer has posted still to be sent? */
+/*
+ * Is anything that the consumer has posted still to be sent? What is held waits
+ * for a response: meanwhile the peer can be asking without end.
+ */
 static bool kw_close_own_left(struct kw_stream *s)
 {
-	return s->tx.held || kw_zc_busy(s) || s->ops->wqes_left(s) ||
-	       (s->tx.msg != KW_MSG_NONE && s->tx.msg != KW_MSG_READ_RESP);
+	if (kw_zc_busy(s))
+		return true;
+	return !s->tx.held && (s->ops->wqes_left(s) ||
+			       (s->tx.msg != KW_MSG_NONE &&
+				s->tx.msg != KW_MSG_READ_RESP));
 }
 
 /*

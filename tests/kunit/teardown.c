@@ -97,12 +97,21 @@ static const struct kw_wqe kt_read = {
 	.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
 };
 
-/* A Read is sent, and acknowledged, and no more is to be sent. */
-static void kt_close_behind_read(struct kt_link *l)
+/* At once: a second look would find that the progress is over. */
+static void kt_is_over(struct kt_link *l)
+{
+	KUNIT_EXPECT_EQ(l->test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
+	KUNIT_EXPECT_NE(l->test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
+/* A Read is sent, and acknowledged; others are held if they exceed the ORD. */
+static void kt_close_behind_reads(struct kt_link *l, int n)
 {
 	struct kt_segment seg;
 
-	kt_post(l, &kt_read);
+	while (n--)
+		kt_post(l, &kt_read);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
 	kw_stream_close(&l->s);
 	KUNIT_ASSERT_EQ(l->test, 1, kt_peer_fpdu(l, &seg));
@@ -115,16 +124,28 @@ static void kt_test_limit(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
 
-	kt_close_behind_read(l);
+	kt_close_behind_reads(l, 1);
 	l->s.una--;
 	kt_deadline(l);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 	l->s.una--;
 	kt_limit(l);
-	/* At once: a second look would find that the progress is over. */
-	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
-	KUNIT_EXPECT_NE(test, 0UL,
-			wait_for_completion_timeout(&l->ended, 30 * HZ));
+	kt_is_over(l);
+}
+
+/* What waits for a response that the peer does not send moves no limit either. */
+static void kt_test_limit_while_held(struct kunit *test)
+{
+	struct kw_stream_params params = kt_params;
+	struct kt_link *l;
+
+	params.ord = 1;
+	l = kt_link_new(test, &params, 1448, 0);
+	kt_close_behind_reads(l, 3);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(l->s.tx.held));
+	l->s.una--;
+	kt_limit(l);
+	kt_is_over(l);
 }
 
 /* The peer takes nothing more, but the response to a Read is coming. */
@@ -134,7 +155,7 @@ static void kt_test_response_comes(struct kunit *test)
 	struct kt_bytes o = kt_bytes_new(test, 256);
 	static const u8 body[16];
 
-	kt_close_behind_read(l);
+	kt_close_behind_reads(l, 1);
 	l->s.una = tcp_sk(l->s.sock->sk)->snd_una;
 	kt_write(&o, KW_RDMAP_READ_RESP, KT_STAG(KT_LOCAL), KT_BASE(KT_LOCAL), false,
 		 body, sizeof(body));
@@ -149,9 +170,7 @@ static void kt_test_response_comes(struct kunit *test)
 	kt_peer_write(l, o.p, o.len);
 	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->s.rx.write_open)));
 	kt_deadline(l);
-	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_DEAD);
-	KUNIT_EXPECT_NE(test, 0UL,
-			wait_for_completion_timeout(&l->ended, 30 * HZ));
+	kt_is_over(l);
 }
 
 static void kt_test_takes_nothing(struct kunit *test)
@@ -220,6 +239,7 @@ static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_takes_bytes),
 	KUNIT_CASE(kt_test_no_limit_for_own),
 	KUNIT_CASE(kt_test_limit),
+	KUNIT_CASE(kt_test_limit_while_held),
 	KUNIT_CASE(kt_test_response_comes),
 	KUNIT_CASE(kt_test_takes_nothing),
 	KUNIT_CASE(kt_test_linger),
