@@ -32,7 +32,7 @@
  * @head: oldest entry of @used
  * @nr: entries in use
  * @used: full ones, oldest first; each with a reference
- * @lock: with PREEMPT_RT, where softirqs off exclude nobody; softirqs are off
+ * @lock: excludes other users with PREEMPT_RT, where disabling softirqs does not
  *
  * Accessed with softirqs off.
  */
