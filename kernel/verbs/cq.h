@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Completion queues, between cq.c and cq_resize.c.
+ * What the parts of verbs/ know of completion queues.
  */
 #ifndef KW_VERBS_CQ_H
 #define KW_VERBS_CQ_H
@@ -32,6 +32,29 @@ static inline struct kiwarp_cq_stamp *kw_cq_stamp_at(const struct kw_ring *r,
 	return &stamps[index & r->mask];
 }
 
+/**
+ * struct kw_cq_info - a completion queue's state, for resource.c
+ * @entries: entries of the ring
+ * @producer: next index to write
+ * @consumer: next index to poll; a process can write any
+ * @armed: KIWARP_CQ_ARM_*
+ * @overflow: the queue is dead
+ */
+struct kw_cq_info {
+	u32 entries;
+	u32 producer;
+	u32 consumer;
+	u32 armed;
+	bool overflow;
+};
+
+/* Every entry was lost since, and will be. */
+static inline bool kw_cq_is_dead(const struct kw_cq *cq)
+{
+	return READ_ONCE(cq->overflow);
+}
+
+bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info);
 void kw_cq_add_qp(struct kw_qp *qp);
 void kw_cq_del_qp(struct kw_qp *qp);
 int kw_cq_respond(const struct kw_cq *cq, const struct kw_queue_mem *mem,

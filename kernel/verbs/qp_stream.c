@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "stream/ops.h"
+#include "verbs/cq.h"
 #include "verbs/qp.h"
 
 static struct kw_qp *kw_stream_qp(struct kw_stream *s)

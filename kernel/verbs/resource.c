@@ -13,6 +13,7 @@
 #include <net/netlink.h>
 #include <rdma/rdma_netlink.h>
 
+#include "verbs/cq.h"
 #include "verbs/ops.h"
 #include "verbs/qp.h"
 

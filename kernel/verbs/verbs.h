@@ -440,30 +440,7 @@ struct kw_cq {
 	struct list_head receivers;
 };
 
-/**
- * struct kw_cq_info - a completion queue's state, for resource.c
- * @entries: entries of the ring
- * @producer: next index to write
- * @consumer: next index to poll; a process can write any
- * @armed: KIWARP_CQ_ARM_*
- * @overflow: the queue is dead
- */
-struct kw_cq_info {
-	u32 entries;
-	u32 producer;
-	u32 consumer;
-	u32 armed;
-	bool overflow;
-};
-
-/* Every entry was lost since, and will be. */
-static inline bool kw_cq_is_dead(const struct kw_cq *cq)
-{
-	return READ_ONCE(cq->overflow);
-}
-
 /* cq.c */
-bool kw_cq_get_info(struct kw_cq *cq, struct kw_cq_info *info);
 void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
 		const struct kiwarp_cqe *cqe);
 void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp);
