@@ -38,19 +38,6 @@ static unsigned long kw_close_limit(const struct kw_stream *s)
 }
 
 /*
- * Is anything that the consumer has posted still to be sent? What is held waits
- * for a response: meanwhile the peer can be asking without end.
- */
-static bool kw_close_own_left(struct kw_stream *s)
-{
-	if (kw_zc_busy(s))
-		return true;
-	return !s->tx.held && (s->ops->wqes_left(s) ||
-			       (s->tx.msg != KW_MSG_NONE &&
-				s->tx.msg != KW_MSG_READ_RESP));
-}
-
-/*
  * Whether the peer, since the last call, took bytes or sent some of a response.
  * What the consumer has posted may take any time (RFC 5041 section 6.2.1). Of
  * the peer's own requests there is no end: their responses move no limit.
@@ -60,12 +47,13 @@ static bool kw_close_progress(struct kw_stream *s)
 	u32 una = tcp_sk(s->sock->sk)->snd_una;
 	u32 bytes = s->orq_len ? s->orq[s->orq_head].done : 0;
 	bool taken = una != s->una;
+	bool own = kw_zc_busy(s) || kw_tx_own_left(s);
 	bool answered = bytes != s->answered || s->orq_head != s->answering;
 
 	s->una = una;
 	s->answered = bytes;
 	s->answering = s->orq_head;
-	if (answered || (taken && kw_close_own_left(s)))
+	if (answered || (taken && own))
 		s->close_limit = jiffies + kw_close_limit(s);
 	return taken || answered;
 }

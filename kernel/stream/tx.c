@@ -38,6 +38,13 @@ enum kw_tx_result {
 	KW_TX_SPENT,		/* the budget is used up */
 };
 
+/* What the owner of the token has left to do. */
+enum kw_tx_left {
+	KW_LEFT_NONE,		/* or others continue */
+	KW_LEFT_OWN,		/* what the consumer has posted */
+	KW_LEFT_PEERS,		/* the peer's requests alone */
+};
+
 /* Bytes left in the TCP segment that the next byte goes to. */
 static u32 kw_tx_room(struct sock *sk, u32 mss)
 {
@@ -196,10 +203,10 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
 
 /*
  * The owner of the token transmits until WANTED stays clear, or passes the
- * token to the worker, which continues. Returns false if the owner has to
- * continue, since the budget is used up: not before others had the lock.
+ * token to the worker, which continues. If something is left, since the budget
+ * is used up, the owner has to continue: not before others had the lock.
  */
-static bool kw_tx_loop(struct kw_stream *s)
+static enum kw_tx_left kw_tx_loop(struct kw_stream *s)
 {
 	struct kw_tx *tx = &s->tx;
 	enum kw_tx_result res;
@@ -222,7 +229,7 @@ static bool kw_tx_loop(struct kw_stream *s)
 			kw_stream_queue(s, &tx->work, 1);
 			/* What has completed may be what frees memory. */
 			s->ops->notify(s);
-			return true;
+			return KW_LEFT_NONE;
 		}
 		if (res == KW_TX_BLOCKED)
 			kw_stream_count(s, KW_CNT_TX_BLOCKED);
@@ -231,18 +238,18 @@ static bool kw_tx_loop(struct kw_stream *s)
 		if (res != KW_TX_SPENT &&
 		    atomic_cmpxchg(&tx->token, KW_TX_OWNED, 0) == KW_TX_OWNED) {
 			s->ops->notify(s);
-			return true;
+			return KW_LEFT_NONE;
 		}
 		kw_tx_charge(tx, 1);
 	}
 	s->ops->notify(s);
-	return false;
+	return kw_tx_own_left(s) ? KW_LEFT_OWN : KW_LEFT_PEERS;
 }
 
 /* In a context that cannot continue: the worker has the token then. */
 static void kw_tx_pass(struct kw_stream *s)
 {
-	if (!kw_tx_loop(s))
+	if (kw_tx_loop(s) != KW_LEFT_NONE)
 		kw_stream_queue(s, &s->tx.work, 0);
 }
 
@@ -279,35 +286,38 @@ static bool kw_tx_try(struct kw_stream *s)
  * The same in process context, which waits for the lock. Returns as
  * kw_tx_loop().
  */
-static bool kw_tx_wait(struct kw_stream *s)
+static enum kw_tx_left kw_tx_wait(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
-	bool done;
+	enum kw_tx_left left;
 
 	local_bh_disable();
 	bh_lock_sock(sk);
 	if (!sock_owned_by_user(sk)) {
-		done = kw_tx_loop(s);
+		left = kw_tx_loop(s);
 		bh_unlock_sock(sk);
 		local_bh_enable();
-		return done;
+		return left;
 	}
 	bh_unlock_sock(sk);
 	local_bh_enable();
 	lock_sock(sk);
-	done = kw_tx_loop(s);
+	left = kw_tx_loop(s);
 	release_sock(sk);
-	return done;
+	return left;
 }
 
 /*
- * A process goes on by itself, so that its cgroup is charged: a worker's CPU
- * time is charged to none. But it can be killed while others post.
+ * A process goes on by itself with what was posted, so that its cgroup is
+ * charged: a worker's CPU time is charged to none. But it can be killed while
+ * others post. Of a peer's requests there is no end: the worker answers them.
  */
 static void kw_tx_all(struct kw_stream *s)
 {
-	while (!kw_tx_wait(s)) {
-		if (fatal_signal_pending(current)) {
+	enum kw_tx_left left;
+
+	while ((left = kw_tx_wait(s)) != KW_LEFT_NONE) {
+		if (left == KW_LEFT_PEERS || fatal_signal_pending(current)) {
 			kw_stream_queue(s, &s->tx.work, 0);
 			return;
 		}
@@ -376,7 +386,7 @@ void kw_tx_work(struct work_struct *work)
 	struct kw_stream *s = container_of(to_delayed_work(work),
 					   struct kw_stream, tx.work);
 
-	if (!kw_tx_wait(s))
+	if (kw_tx_wait(s) != KW_LEFT_NONE)
 		kw_stream_queue(s, &s->tx.work, 0);
 }
 

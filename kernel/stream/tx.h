@@ -39,6 +39,7 @@ int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
 		  struct kw_tx_msg *m);
 bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf);
 bool kw_tx_pending(struct kw_stream *s);
+bool kw_tx_own_left(struct kw_stream *s);
 bool kw_tx_more(struct kw_stream *s);
 void kw_tx_flush(struct kw_stream *s);
 void kw_tx_work(struct work_struct *work);

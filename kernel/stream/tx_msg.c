@@ -506,6 +506,22 @@ bool kw_tx_pending(struct kw_stream *s)
 }
 
 /**
+ * kw_tx_own_left() - whether something that the consumer has posted can be sent
+ * @s: stream
+ *
+ * What is held does not count: it waits for the peer's response.
+ *
+ * Context: socket lock held.
+ * Return: true if there is something.
+ */
+bool kw_tx_own_left(struct kw_stream *s)
+{
+	return !s->tx.held && (s->ops->wqes_left(s) ||
+			       (s->tx.msg != KW_MSG_NONE &&
+				s->tx.msg != KW_MSG_READ_RESP));
+}
+
+/**
  * kw_tx_more() - kw_tx_pending(), unless the peer's first FPDU is waited for
  * @s: stream
  *

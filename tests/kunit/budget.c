@@ -7,11 +7,13 @@
 #include <rdma/ib_verbs.h>
 
 #include "link.h"
+#include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
 
 #define KT_SEND_LEN	16
 #define KT_SENDS	1000
+#define KT_RCVBUF	(8 << 20)
 
 static const struct kw_stream_params kt_params = {
 	.crc = true,
@@ -134,6 +136,84 @@ static void kt_test_process(struct kunit *test)
 	kt_expect_sends(l, KT_SENDS, KT_SEND_LEN);
 }
 
+/* Requests for more than two passes, which have come but are not answered. */
+#define KT_READS	16
+
+static struct kt_link *kt_asked_link(struct kunit *test)
+{
+	static const struct kw_stream_params params = {
+		.crc = true,
+		.initiator = true,
+		.ird = KT_READS,
+		.ord = 4,
+	};
+	const struct kw_read_req req = {
+		.sink_stag = KT_STAG(KT_LOCAL),
+		.size = KT_REGION_LEN,
+		.src_stag = KT_STAG(KT_READ_ONLY),
+		.src_to = KT_BASE(KT_READ_ONLY),
+	};
+	struct kt_link *l = kt_link_new(test, &params, 1448, KT_RCVBUF);
+	struct kt_bytes o = kt_bytes_new(test, KT_READS * 128);
+	u8 body[KW_READ_REQ_LEN];
+	u32 i;
+
+	l->s.sock->sk->sk_sndbuf = 16 << 20;
+	l->s.sock->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	kw_read_req_build(body, &req);
+	for (i = 1; i <= KT_READS; i++)
+		kt_send(&o, KW_RDMAP_READ_REQ, i, 0, true, body, sizeof(body));
+	/* As if another context transmitted. */
+	atomic_or(KW_TX_OWNED, &l->s.tx.token);
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->s.irq_len) == KT_READS));
+	atomic_set(&l->s.tx.token, 0);
+	l->task = current;
+	return l;
+}
+
+static void kt_expect_answers(struct kt_link *l, u32 sends)
+{
+	struct kunit *test = l->test;
+	struct kt_segment seg;
+	u32 reads = 0;
+
+	while (reads < KT_READS || sends) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		if (seg.ddp.last && seg.ddp.tagged)
+			reads++;
+		else if (seg.ddp.last)
+			sends--;
+		kunit_kfree(test, seg.ulpdu);
+	}
+	KUNIT_EXPECT_EQ(test, reads, (u32)KT_READS);
+}
+
+/* A process does not stay to answer the peer, */
+static void kt_test_answers(struct kunit *test)
+{
+	struct kt_link *l = kt_asked_link(test);
+
+	kt_post_sends(l, 1, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->passes, 1U);
+	kt_expect_answers(l, 1);
+	kt_expect_done(l, 1);
+}
+
+/* but until all is sent that it has posted. */
+static void kt_test_answers_between(struct kunit *test)
+{
+	struct kt_link *l = kt_asked_link(test);
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, (u32)KT_SENDS);
+	KUNIT_EXPECT_GT(test, l->passes, 3U);
+	kt_expect_answers(l, KT_SENDS);
+	kt_expect_done(l, KT_SENDS);
+}
+
 /* What is left of a pass is sent before the FIN, whoever ends the stream. */
 static void kt_expect_fin(struct kt_link *l)
 {
@@ -179,7 +259,6 @@ static void kt_test_close(struct kunit *test)
 }
 
 /* The far end's FPDUs wait in a socket that no stream reads yet. */
-#define KT_RCVBUF	(8 << 20)
 #define KT_WRITES	5000
 
 static struct kt_link *kt_early_link(struct kunit *test, u32 n, u32 len)
@@ -385,6 +464,8 @@ static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_messages),
 	KUNIT_CASE(kt_test_bytes),
 	KUNIT_CASE(kt_test_process),
+	KUNIT_CASE(kt_test_answers),
+	KUNIT_CASE(kt_test_answers_between),
 	KUNIT_CASE(kt_test_peer_closes),
 	KUNIT_CASE(kt_test_close),
 	KUNIT_CASE(kt_test_early_fpdus),

@@ -229,6 +229,8 @@ static void kt_op_notify(struct kw_stream *s)
 	l->fpdus_before = fpdus;
 	l->rx_most = max(l->rx_most, bytes - l->rx_before);
 	l->rx_before = bytes;
+	if (current == l->task && !in_serving_softirq())
+		l->passes++;
 }
 
 static int kt_op_started(struct kw_stream *s)

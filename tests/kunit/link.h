@@ -82,6 +82,8 @@ struct kt_wqe_done {
  * @retired: entries that were completed
  * @retired_before: @retired at the end of the last pass
  * @retired_most: most of them in one pass
+ * @task: the test's
+ * @passes: how many passes @task has made
  * @early: the stream's socket, before it is started
  * @lookups: of regions, that will find them; unlimited at first
  * @nr_zc_started: entries in flight by zero copy, or completed
@@ -119,6 +121,8 @@ struct kt_link {
 	u32 rx_before, rx_most;
 	u32 to_retire, retired;
 	u32 retired_before, retired_most;
+	struct task_struct *task;
+	u32 passes;
 	struct socket *early;
 	u32 lookups;
 	u32 nr_zc_started, nr_zc_done;
