@@ -19,7 +19,8 @@ net='' module='' broken='' profile=''
 # What an experiment prints is for its log; what the host reads goes to the script's own output.
 exec 3>&1
 
-# use_net MTU [wireguard|ipsec]: a veth pair between the namespaces a and b, or what is encrypted on it;
+# use_net MTU [wireguard|ipsec|tls|delay TIME]: a veth pair between the namespaces a and b, or what is encrypted
+# on it, or one on which programs can encrypt, or one that takes so long in each direction;
 # 65536 is lo's, between the processes of one namespace, by an address of a dummy interface.
 use_net() {
 	leave_net
@@ -33,8 +34,16 @@ use_net() {
 	else
 		make_net "$1"
 		net=namespaces
-		[ -z "${2:-}" ] || "inside_$2" >"$LOGS/$2" 2>&1 || die "no $2"
+		[ -z "${2:-}" ] || "inside_$2" "${@:3}" >"$LOGS/$2" 2>&1 || die "no $2"
 	fi
+}
+
+inside_tls() { encryption_modules; modprobe tls; }
+
+# inside_delay TIME: more packets are on their way than netem holds by itself.
+inside_delay() {
+	modprobe sch_netem && ip netns exec a tc qdisc add dev va root netem delay "$1" limit 1000000 &&
+		ip netns exec b tc qdisc add dev vb root netem delay "$1" limit 1000000
 }
 
 # use_wire MTU: the same for consumers in the kernel, which live in the first namespace.

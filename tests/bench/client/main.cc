@@ -37,6 +37,7 @@ constexpr char kUsage[] =
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
     "  --tcp             over plain TCP sockets (send, latency, idle)\n"
     "  --rsocket         the same over rsockets\n"
+    "  --tls             with --tcp: the kernel encrypts (AES-GCM with keys of zeros)\n"
     "  --srq             receives are of one shared receive queue at each end\n"
     "  --poll-ex         completions by ibv_start_poll() and its like\n"
     "  --post-wr         work requests by ibv_wr_start() and its like\n"
@@ -247,6 +248,7 @@ int main(int argc, char** argv) {
   options.text("--op", &settings.op);
   options.flag("--tcp", &plan.tcp);
   options.flag("--rsocket", &plan.rsocket);
+  options.flag("--tls", &plan.tls);
   options.flag("--srq", &plan.srq);
   options.flag("--poll-ex", &plan.poll_ex);
   options.flag("--post-wr", &plan.post_wr);

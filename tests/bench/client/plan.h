@@ -21,6 +21,7 @@ struct Plan {
   bool post_wr = false;  // posting by ibv_wr_start() and its like
   bool poll = false;     // no end ever sleeps
   bool rsocket = false;  // as tcp, by rsockets
+  bool tls = false;      // with tcp: the kernel encrypts
   uint64_t size = 65536;
   uint64_t count = 1000;     // messages on each connection, after those that warm up
   uint64_t warm_up = 32;     // and those

@@ -33,6 +33,7 @@ class TcpEnd {
  private:
   explicit TcpEnd(const Plan& plan);
   void add(int fd);
+  void encrypt(int fd);
   void writeAll(size_t length);
   void readAll(size_t length);
 

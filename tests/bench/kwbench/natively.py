@@ -31,7 +31,7 @@ EQUAL = 0.02
 
 
 def known_column(name: str) -> str:
-    # Its kernels have neither WireGuard nor IPsec.
+    # Its wires are plain ones.
     known = [v.name for v in VARIANTS.values() if not v.wire]
     if name.split(":")[0] not in known:
         raise Failed(f"no column {name}: there are {', '.join(known)}, with settings as kiwarp:crc=0")

@@ -17,13 +17,16 @@ class Variant:
     siw: str | None = None  # the options of scripts/siw
     nvme: tuple[str, ...] = ()  # more options of nvme connect
     iscsi: tuple[str, ...] = ()  # the digests of an iSCSI session
-    wire: str = ""  # what the wire is inside of: an argument of guest.sh's use_net
+    wire: str = ""  # what the wire is inside of, or its delay: arguments of guest.sh's use_net
 
     def use_disk(self, storage: str) -> list[str]:
         """guest.sh's call for it."""
         options = {"nvme": self.nvme, "iscsi": self.iscsi}.get(storage, ())
         return ["use_disk", storage, "rdma" if self.type else "tcp", *options]
 
+
+# One way; there and back it is twice as much.
+DELAYS = ("100us", "1ms", "10ms", "50ms")
 
 VARIANTS = {
     v.name: v
@@ -42,6 +45,10 @@ VARIANTS = {
         Variant("kiwarp-wireguard", "Kiwarp, WireGuard", "kiwarp", wire="wireguard"),
         Variant("tcp-ipsec", "TCP, IPsec", "", wire="ipsec"),
         Variant("kiwarp-ipsec", "Kiwarp, IPsec", "kiwarp", wire="ipsec"),
+        Variant("tcp-tls", "TCP, kernel TLS", "", wire="tls"),
+        *(Variant(f"{name}-delay-{delay}", f"{title}, {delay} away", device, wire=f"delay {delay}")
+          for delay in DELAYS
+          for name, title, device in (("tcp", "TCP", ""), ("kiwarp", "Kiwarp", "kiwarp"))),
     )
 }
 KIWARP = ("kiwarp", "kiwarp-nocrc")
@@ -54,7 +61,8 @@ NFS = ("tcp", *KIWARP, *SIW)
 BEST = ("tcp", *KIWARP, "siw-gso")
 # What the disks are reached by, in the order in which they are measured; "" for rows without one.
 STORAGES = ("", "nvme", "iscsi", "nfs")
-ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire)
+ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire in ("wireguard", "ipsec"))
+AWAY = tuple(v.name for v in VARIANTS.values() if v.wire.startswith("delay"))
 
 
 @dataclass(frozen=True)
@@ -129,13 +137,13 @@ EX = "--post-wr --poll-ex"
 
 MAIN = (
     Row("send-64k", "send 64 KiB", "MiB/s", Perftest("ib_send_bw", 65536, 3201, 3), Iperf3(200),
-        asked=ENCRYPTED, quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
+        asked=(*ENCRYPTED, *AWAY), quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
         native_targets=AS_CHEAP_AS_TCP),
     Row("write-64k", "write 64 KiB", "MiB/s", Client("write", 65536, 3840, options=LIKE_PERFTEST),
-        plain_row="send-64k", quick=True, smoke=True, native=True,
+        plain_row="send-64k", asked=AWAY, quick=True, smoke=True, native=True,
         targets=near_tcp((1500, 0.6), (9000, 0.7)), native_targets=AS_CHEAP_AS_TCP),
     Row("read-64k", "read 64 KiB", "MiB/s",
-        Client("read", 65536, 3840, options=LIKE_PERFTEST), plain_row="send-64k", quick=True,
+        Client("read", 65536, 3840, options=LIKE_PERFTEST), plain_row="send-64k", asked=AWAY, quick=True,
         smoke=True, native=True,
         targets=tuple(Target(v, 0.9, "same", "write-64k") for v in KIWARP)),
     Row("send-4k", "send 4 KiB", "MiB/s", Perftest("ib_send_bw", 4096, 4001, 3),
@@ -189,6 +197,16 @@ SOCKETS = (
         Client("latency", 64, 1000, "latency_us"), higher=False, group="rsockets", smoke=True,
         native=True),
 )
+
+
+# What encryption of records above TCP costs, beside that of packets below it.
+TLS = tuple(
+    Row(name, f"{title}, kernel TLS", unit, Client(op, size, count, field, "--tls"),
+        Client(op, size, count, field, "--tls"), higher=op == "send", group="tls", variants=(), asked=("tcp-tls",),
+        mtus=(1500, 9000))
+    for name, title, unit, op, size, count, field in (
+        ("send-64k-tls", "send 64 KiB", "MiB/s", "send", 65536, 3840, "mib_per_s"),
+        ("latency-64-tls", "latency, send 64 B", "us", "latency", 64, 1000, "latency_us")))
 
 
 def _disk(name: str, title: str, unit: str, disk: Disk, **more) -> Row:
@@ -315,7 +333,7 @@ def _by_idle() -> tuple[Row, ...]:
     return tuple(rows)
 
 
-ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
+ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *TLS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
                          *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle())
 BY_NAME = {row.name: row for row in ROWS}

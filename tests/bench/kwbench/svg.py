@@ -9,11 +9,17 @@ from html import escape
 COLOURS = {"tcp": "#6b7280", "tcp-digest": "#9ca3af", "kiwarp": "#1d4ed8",
            "kiwarp-nocrc": "#60a5fa", "siw-gso": "#f59e0b", "siw": "#b45309",
            "siw-crc": "#7c2d12", "base": "#9ca3af", "head": "#1d4ed8"}
+# Of columns that have to be asked for.
+_OTHERS = {"tcp": "#4b5563", "kiwarp": "#1e3a8a"}
 _FONT = 'font-family="sans-serif" font-size="12"'
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def colour_of(series: str) -> str:
+    return COLOURS.get(series) or _OTHERS.get(series.split("-")[0], "#111827")
 
 
 def bars(title: str, rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
@@ -27,7 +33,7 @@ def bars(title: str, rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
         for series, value in values:
             length = max(1.0, value / top * width)
             parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{bar - 2}" '
-                         f'fill="{COLOURS[series]}"><title>{escape(series)}</title></rect>')
+                         f'fill="{colour_of(series)}"><title>{escape(series)}</title></rect>')
             parts.append(f'<text x="{left + length + 4:.1f}" y="{y + bar - 3}" font-size="10" '
                          f'font-family="sans-serif">{escape(series)} {value:.2f}</text>')
             y += bar
@@ -67,7 +73,7 @@ def lines(title: str, x_title: str, y_title: str,
         parts.append(f'<text x="{at:.1f}" y="{top + height + 16}" text-anchor="middle" {_FONT}>'
                      f"{label}</text>")
     for i, (name, values) in enumerate(series.items()):
-        colour = COLOURS[name]
+        colour = colour_of(name)
         places = [place(x, y) for x, y in sorted(values)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')

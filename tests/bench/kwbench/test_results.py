@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from unittest import mock
 
-from kwbench import cli, contention, profile, report
+from kwbench import cli, contention, profile, report, svg
 from kwbench.machine import Runner, share
 from kwbench.plan import Build, Job, jobs, script, select, usual_variants
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
@@ -278,6 +278,17 @@ class Plans(unittest.TestCase):
         lines = script(list(enumerate(found)), builds).splitlines()
         self.assertEqual([line for line in lines if line.startswith("use_net")],
                          ["use_net 1500", "use_net 1500 wireguard", "use_net 1500 ipsec"])
+
+    def test_a_net_for_each_delay(self):
+        found = jobs([BY_NAME["send-64k"]], "cost", [1500], lambda row: ("tcp", "tcp-delay-1ms", "tcp-delay-50ms"))
+        lines = script(list(enumerate(found)), {}).splitlines()
+        self.assertEqual([line for line in lines if line.startswith("use_net")],
+                         ["use_net 1500", "use_net 1500 delay 1ms", "use_net 1500 delay 50ms"])
+
+    def test_columns_that_have_to_be_asked_for_have_a_colour(self):
+        text = svg.bars("", [("row", [(name, 1.0) for name in VARIANTS])])
+        for name in VARIANTS:
+            self.assertIn(f"<title>{name}</title>", text)
 
     def test_rounds_alternate(self):
         found: list[Job] = jobs([BY_NAME["send-64k"]], "cost", [1500],
