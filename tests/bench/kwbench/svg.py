@@ -19,7 +19,9 @@ def _number(value: float) -> str:
 
 
 def colour_of(series: str) -> str:
-    return COLOURS.get(series) or _OTHERS.get(series.split("-")[0], "#111827")
+    if series in COLOURS:
+        return COLOURS[series]
+    return _OTHERS.get(series.split("-")[0], "#111827")
 
 
 def bars(title: str, rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
