@@ -17,7 +17,7 @@
 # SEED (--env SEED=N) says what happens when. A part does 50 rounds first (--env WARM_UP=N), so that
 # all that is made once is there. What is left after those is compared with what is left after N
 # more. KASAN, lockdep and kmemleak look. With --uml --plain they do not, and a round takes a tenth
-# of the time; fio needs what that kernel does not have.
+# of the time.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/load.sh
@@ -326,6 +326,7 @@ part_fio() {
 	RANDOM=$SEED
 	make_wire
 	modprobe brd rd_nr=1 rd_size=$((disk_mib * 1024)) || die "no RAM disk"
+	modprobe sch_netem || die "no netem"
 	add_devices nvme
 	check "fio: the target" howto nvme target
 	check "fio: it listens" wait_listen - "$PORT"

@@ -47,7 +47,11 @@ ctrl_is() {
 
 no_ctrl() { [ -z "$(ls /sys/class/nvme 2>/dev/null)" ]; }
 
-consumers_gone() { modprobe -r nvme_rdma nvmet_rdma nvmet nvme_fabrics; }
+# What is built in has no count of users.
+consumers_gone() {
+	[ -d /sys/module/nvme_rdma ] && [ ! -e /sys/module/nvme_rdma/refcnt ] ||
+		modprobe -r nvme_rdma nvmet_rdma nvmet nvme_fabrics
+}
 
 # fio_nvme ARG...: jobs on the host's disk.
 fio_nvme() { fio_on "$(nvme_disk)" "$@"; }
