@@ -71,6 +71,7 @@ bool kw_domain_waited(struct kw_stream *s)
  */
 int kw_domain_init(struct kw_domain *d, bool user)
 {
+	d->user = user;
 	d->wq = kw_streams_ends_wq(user);
 	d->streams_wq = kw_streams_wq(user);
 	spin_lock_init(&d->lock);

@@ -13,6 +13,7 @@
 
 /**
  * struct kw_domain - streams whose ends wait for each other's users
+ * @user: they are a process's
  * @srcu: each pass over one of them runs inside this: see struct kw_mem
  * @wq: queue of @work
  * @streams_wq: queue of the streams' work, other than kernel consumers' for
@@ -26,6 +27,7 @@
  * processes' are on a queue that has no other.
  */
 struct kw_domain {
+	bool user;
 	struct srcu_struct srcu;
 	struct workqueue_struct *wq;
 	struct workqueue_struct *streams_wq;

@@ -13,7 +13,8 @@
  *
  * Abort: the stream ends at once, and the socket lingers, to send what has
  * completed and a FIN, or the Terminate (RFC 5040 section 6.2.1). It is reset
- * if TCP may still send out of consumers' memory.
+ * if TCP may still send out of consumers' memory. A kernel consumer's end waits
+ * until what has completed has arrived, or is not sent any more.
  *
  * Each has a deadline, and what the peer's requests can delay has a limit. Only
  * kw_end_work() releases the socket.
@@ -30,6 +31,12 @@
 
 /* In a graceful end: how long there may be no progress at all. */
 #define KW_CLOSE_TIMEOUT	(10 * HZ)
+
+/* How long a kernel consumer's end waits for the peer; longer in KUnit. */
+#ifndef KW_DELIVER_TIMEOUT
+#define KW_DELIVER_TIMEOUT	HZ
+#endif
+#define KW_DELIVER_POLL		(HZ / 50)
 
 static unsigned long kw_close_limit(const struct kw_stream *s)
 {
@@ -315,6 +322,36 @@ static unsigned long kw_end_linger_limit(const struct kw_stream *s)
 	return s->state == KW_STREAM_ERROR ? min(limit, KW_ERROR_TIMEOUT) : limit;
 }
 
+/*
+ * A kernel consumer that has drained its queue pair does what it got back once
+ * more, by another connection. What of the first try comes behind that, like
+ * the response to a storage target's Read, undoes what was done since. So all
+ * that TCP holds has arrived by then, or is thrown away: after a time, or when
+ * TCP's timer sends it again. Processes do not wait when they exit: what they
+ * have completed is sent.
+ *
+ * Returns false if end_work is to look again.
+ */
+static bool kw_end_delivered(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	bool held, over;
+
+	if (s->domain->user || !s->linger)
+		return true;
+	lock_sock(sk);
+	held = !kw_stream_lost(s) && tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq;
+	over = inet_csk(sk)->icsk_backoff || time_after_eq(jiffies, s->deadline);
+	release_sock(sk);
+	if (held && over) {
+		s->linger = 0;
+		kw_stream_count(s, KW_CNT_LINGER_RESET);
+	} else if (held) {
+		kw_stream_queue(s, &s->end_work, KW_DELIVER_POLL);
+	}
+	return !held || over;
+}
+
 /* After kw_domain_wait(): doorbells use the socket, and queue work. */
 static void kw_end_finish(struct kw_stream *s)
 {
@@ -379,7 +416,7 @@ void kw_end_work(struct work_struct *work)
 		return;
 	}
 	if (s->state == KW_STREAM_DEAD) {
-		if (kw_domain_waited(s))
+		if (kw_domain_waited(s) && kw_end_delivered(s))
 			kw_end_finish(s);
 		return;
 	}
@@ -391,6 +428,7 @@ void kw_end_work(struct work_struct *work)
 	s->lost = step == KW_END_FINISH;
 	if (step == KW_END_LINGER) {
 		s->linger = kw_end_linger_limit(s);
+		s->deadline = jiffies + KW_DELIVER_TIMEOUT;
 		kw_tx_flush(s);
 	}
 	if (step == KW_END_WAIT) {

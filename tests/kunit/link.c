@@ -255,7 +255,10 @@ static void kt_op_failed(struct kw_stream *s, enum kw_fail why)
 static int kt_op_linger(struct kw_stream *s, struct socket *sock,
 			unsigned long limit)
 {
+	const struct tcp_sock *tp = tcp_sk(sock->sk);
+
 	kt_of(s)->linger = limit;
+	kt_of(s)->delivered = READ_ONCE(tp->snd_una) == READ_ONCE(tp->write_seq);
 	return -ENODEV;
 }
 

@@ -89,6 +89,7 @@ struct kt_wqe_done {
  * @nr_zc_started: entries in flight by zero copy, or completed
  * @nr_zc_done: of which TCP has released the buffers
  * @linger: time that the socket was to have at the end, in jiffies
+ * @delivered: the peer had acknowledged everything then
  */
 struct kt_link {
 	struct kunit *test;
@@ -127,6 +128,7 @@ struct kt_link {
 	u32 lookups;
 	u32 nr_zc_started, nr_zc_done;
 	unsigned long linger;
+	bool delivered;
 };
 
 struct kt_link *kt_link_new(struct kunit *test,

@@ -214,6 +214,97 @@ static void kt_test_linger_in_error(struct kunit *test)
 }
 
 /*
+ * What is sent and not acknowledged, since the peer's socket is in use. The
+ * caller lets go of it. Of a kernel consumer, if not of @user.
+ */
+static struct kt_link *kt_abort_unacknowledged(struct kunit *test, bool user,
+					       u32 rto)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
+	};
+	struct kt_link *l = kt_link_connect(test, 1448, 0);
+
+	inet_csk(l->early->sk)->icsk_rto_min = rto;
+	l->domain.user = user;
+	kt_link_start(l, &kt_params);
+	/* The time that TCP waits is computed when the first is acknowledged. */
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_all(l)));
+	lock_sock_nested(l->peer->sk, SINGLE_DEPTH_NESTING);
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
+	return l;
+}
+
+static void kt_ended(struct kt_link *l)
+{
+	KUNIT_EXPECT_NE(l->test, 0UL,
+			wait_for_completion_timeout(&l->ended, 30 * HZ));
+}
+
+/* A kernel consumer's end comes when all has arrived, */
+static void kt_test_delivers(struct kunit *test)
+{
+	struct kt_link *l = kt_abort_unacknowledged(test, false, 60 * HZ);
+
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.unused)));
+	flush_delayed_work(&l->s.end_work);
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	release_sock(l->peer->sk);
+	kt_ended(l);
+	KUNIT_EXPECT_TRUE(test, l->delivered);
+	KUNIT_EXPECT_EQ(test, l->linger, 100UL * HZ);
+}
+
+static void kt_expect_thrown_away(struct kt_link *l)
+{
+	struct kunit *test = l->test;
+	int ret;
+	u8 byte;
+
+	kt_ended(l);
+	release_sock(l->peer->sk);
+	KUNIT_EXPECT_EQ(test, l->linger, 0UL);
+	KUNIT_EXPECT_EQ(test, 1ULL, kw_counter_read(l->counters, KW_CNT_LINGER_RESET));
+	do
+		ret = kt_peer_read(l, &byte, 1);
+	while (ret > 0);
+	KUNIT_EXPECT_EQ(test, ret, -ECONNRESET);
+}
+
+/* or when the time is over, */
+static void kt_test_delivers_in_time(struct kunit *test)
+{
+	struct kt_link *l = kt_abort_unacknowledged(test, false, 60 * HZ);
+
+	WRITE_ONCE(l->s.deadline, jiffies);
+	kt_expect_thrown_away(l);
+}
+
+/* or when TCP sends it again; */
+static void kt_test_delivers_once(struct kunit *test)
+{
+	kt_expect_thrown_away(kt_abort_unacknowledged(test, false, 0));
+}
+
+/* a process's at once. */
+static void kt_test_user_lingers(struct kunit *test)
+{
+	struct kt_link *l = kt_abort_unacknowledged(test, true, 60 * HZ);
+
+	kt_ended(l);
+	release_sock(l->peer->sk);
+	KUNIT_EXPECT_FALSE(test, l->delivered);
+	KUNIT_EXPECT_EQ(test, l->linger, 100UL * HZ);
+}
+
+/*
  * Whether there is something to send is looked at in a graceful end, too. What
  * cannot be sent, as here a Read with an ORD of 0, ends it with a Terminate.
  */
@@ -244,6 +335,10 @@ static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_takes_nothing),
 	KUNIT_CASE(kt_test_linger),
 	KUNIT_CASE(kt_test_linger_in_error),
+	KUNIT_CASE(kt_test_delivers),
+	KUNIT_CASE(kt_test_delivers_in_time),
+	KUNIT_CASE(kt_test_delivers_once),
+	KUNIT_CASE(kt_test_user_lingers),
 	KUNIT_CASE(kt_test_fails_at_the_end),
 	{}
 };

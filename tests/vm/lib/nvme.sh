@@ -49,8 +49,9 @@ no_ctrl() { [ -z "$(ls /sys/class/nvme 2>/dev/null)" ]; }
 
 # What is built in has no count of users.
 consumers_gone() {
-	[ -d /sys/module/nvme_rdma ] && [ ! -e /sys/module/nvme_rdma/refcnt ] ||
+	if [ ! -d /sys/module/nvme_rdma ] || [ -e /sys/module/nvme_rdma/refcnt ]; then
 		modprobe -r nvme_rdma nvmet_rdma nvmet nvme_fabrics
+	fi
 }
 
 # fio_nvme ARG...: jobs on the host's disk.

@@ -58,6 +58,39 @@ cut_while_copying() {
 	ctrl_becomes live && wait "$copier"
 }
 
+# The host's ports of its connections.
+connections_of() { ss -Htn state established "( dport = :$PORT )" | awk '{ sub(/.*:/, "", $3); print $3 }' | paste -sd,; }
+
+drops() { nft list table inet stall | grep -qE 'counter packets [1-9]'; }
+
+none_left() { ! ss -Htan state all exclude time-wait "( dport = :$PORT )" | grep -E ":(${1//,/|}) "; }
+
+# What the host had sent when it gave a connection up may not be executed once it has done the same by
+# another: the target would write old data over new. Of that connection long packets are lost, so that
+# the target waits for the response to its Read, until new data are written.
+old_write() {
+	local disk old writer byte
+	disk=$(nvme_disk) && old=$(connections_of) || return
+	for byte in 1 2; do head -c 65536 /dev/zero | tr '\0' "$byte" >"$OUT/pattern$byte"; done
+	nft -f - <<-END || return
+		table inet stall {
+			chain out {
+				type filter hook output priority 0;
+				tcp sport { $old } meta length > 300 counter drop
+			}
+		}
+	END
+	dd if="$OUT/pattern1" of="$disk" bs=64k oflag=direct status=none &
+	writer=$!
+	until_true 30 drops || return
+	nvme reset "/dev/$(basename "$(nvme_ctrl)")" || return
+	wait $writer || return
+	dd if="$OUT/pattern2" of="$disk" bs=64k oflag=direct status=none || return
+	nft delete table inet stall
+	until_true 90 none_left "$old" || { echo "the old connections are still there"; return 1; }
+	dd if="$disk" bs=64k count=1 iflag=direct status=none | cmp - "$OUT/pattern2"
+}
+
 file_system() {
 	check "a file system" howto nvme filesystem
 	check "a cut while files are copied: the copy succeeds" cut_while_copying
@@ -74,6 +107,7 @@ check "the host connects" howto nvme connect
 bad_wires
 under_load "a short cut under load" short_cut
 under_load "a long cut under load: the host reconnects" long_cut
+check "nothing of a connection that was given up is executed later" old_write
 file_system
 under_load "five controller resets under load" resets 5
 under_load "connections killed under load" killed
