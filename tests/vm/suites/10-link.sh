@@ -3,9 +3,11 @@
 # guest: --smp 1
 #
 # Devices over every kind of interface; what is refused, and how; how a port follows its
-# interface; a bond that loses a member under traffic; unloading.
+# interface; a bond that loses a member under traffic; two namespaces joined by tun interfaces; unloading.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/examples.sh
+. "$(dirname "$0")/../lib/examples.sh"
 # shellcheck source=../lib/link.sh
 . "$(dirname "$0")/../lib/link.sh"
 
@@ -87,7 +89,11 @@ fcntl.ioctl(tun, 0x400454ca, struct.pack("16sH22x", b"tun0", 0x1001))
 time.sleep(3600)'
 	ip link set tun0 up
 	one_kind tun tun0 10.2.10.1
+	check "tun: a device again" link_add k0 - tun0
+	check "tun: the port is active again" until_true 5 state_is k0 ACTIVE
 	stop tun
+	check "tun: no program holds the interface: the port is down" until_true 5 state_is k0 DOWN
+	check "tun: delete it, too" rdma link delete k0
 	gids_of_tunnels
 }
 
@@ -302,6 +308,61 @@ bond_loses_member() {
 	ip netns del b
 }
 
+# An interface may change its namespace while its program holds it, and keeps its number.
+make_tuns() {
+	local ns n=0
+	start tuns - python3 -B "$TOP/tests/vm/lib/tun_pair.py" ta tb
+	tuns_log=$server_log
+	until_true 20 grep -q joined "$tuns_log" || { cat "$tuns_log"; return 1; }
+	for ns in a b; do
+		n=$((n + 1))
+		ip netns add "$ns" && ip link set "t$ns" netns "$ns" &&
+			ip -n "$ns" addr add "10.4.0.$n/24" dev "t$ns" &&
+			ip -n "$ns" addr add "fd04::$n/64" dev "t$ns" nodad && ip -n "$ns" link set "t$ns" up || return
+	done
+}
+
+# came_through NS: bytes that the program has handed to the interface there.
+came_through() { in_ns "$1" cat "/sys/class/net/t$1/statistics/rx_bytes"; }
+
+# Both ends of a connection end when their devices go.
+tuns_go() {
+	start held-server a rping -s -a 10.4.0.1 -p 7180 -C 10000000
+	wait_server held-server a 7180 || not_ok "rping's server listens" "$server_log"
+	start held-client b rping -c -a 10.4.0.1 -p 7180 -C 10000000
+	check "tun: a connection" until_true 20 shows_peer 7180
+	watch_events n0 || not_ok "ibv_asyncwatch starts" "$log"
+	follows_removal "tun: its program ends" n0 stop tuns
+	end_watch
+	check "tun: so does the other device" until_true 10 no_device n1
+	check "tun: the client ends" until_true 20 gone "${jobs[held-client]}"
+	check "tun: the server ends" until_true 20 gone "${jobs[held-server]}"
+	await held-client
+	await held-server
+}
+
+joined_by_tun() {
+	local verify=$TOP/build/host/tests/vm/kiwarp-verify
+	check "tun: two joined, each in a namespace" make_tuns
+	check "tun: a device at either end" link_add n0 a ta
+	link_add n1 b tb || not_ok "tun: the other device"
+	check "tun: a port is active" until_true 5 state_is n0 ACTIVE
+	check "tun: the other is" until_true 5 state_is n1 ACTIVE
+	check "tun: the two GIDs differ" gids_differ n0 n1
+	check "tun: the extensions of RFC 7306 are on" extensions 1 n0 n1
+	rping_pair "tun: rping, IPv4" a b 10.4.0.1 -C 20 -v -V
+	rping_pair "tun: rping, IPv6" b a fd04::2 -C 20 -v -V
+	rping_pair "tun: rping with its longest messages" a b 10.4.0.1 -C 3 -S 65535 -V
+	pair "tun: all operations, every byte checked" 7182 a b \
+		"$verify" --server 10.4.0.1 --port 7182 --wait event -- \
+		"$verify" --client 10.4.0.1 --port 7182 --wait event --ops 1000 --max-size 32k
+	check "tun: the bytes went through the program to a" is_more 100000 came_through a
+	check "tun: and to b" is_more 100000 came_through b
+	tuns_go
+	ip netns del a
+	ip netns del b
+}
+
 not_gone() { ! gone "${jobs[$1]}"; }
 
 # Devices go when the module does; interfaces must be free to go afterwards.
@@ -341,7 +402,10 @@ if [ "$DEV_TYPE" = kiwarp ]; then
 	namespace_goes "WireGuard: " wireguard
 fi
 port_follows
-[ "$DEV_TYPE" != kiwarp ] || bond_loses_member
+if [ "$DEV_TYPE" = kiwarp ]; then
+	bond_loses_member
+	joined_by_tun
+fi
 check "40 times add and delete" churn dum0
 namespace_goes "" dummy
 unload
