@@ -12,6 +12,8 @@
 
 export CLIENTS=10.1.0.0/16
 export NETDEVS="va vc" TARGETS="10.1.0.1 10.1.1.1"
+export HOST=nqn.2014-08.org.example:host1 QUEUES=1
+export HOSTS="$HOST nqn.2014-08.org.example:host2"
 first=10.1.0.1 second=10.1.1.1
 
 # add_device NETDEV: again, after it was deleted.

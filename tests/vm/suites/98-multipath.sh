@@ -68,8 +68,10 @@ ana_prefers() {
 	uses_only "$second" "$first"
 }
 
+nvme_target() { howto scaling nvme-subsystem && howto scaling nvme-any-host && howto scaling nvme-ports; }
+
 nvme_multipath() {
-	check "NVMe: the target" howto scaling nvme-target
+	check "NVMe: the target" nvme_target
 	check "NVMe: it listens" wait_listen - 4420
 	check_says "NVMe: the host's multipath is on" Y cat /sys/module/nvme_core/parameters/multipath
 	check "NVMe: the host connects by both" howto scaling nvme-connect
@@ -212,6 +214,6 @@ nvme_multipath
 iser_multipath
 nfs_multipath
 NETDEVS="va vb vc vd" check "the devices go" howto scaling devices-down
-howto_all_ran scaling
+howto_all_ran scaling '!(hosts-*)'
 teardown_pair
 finish
