@@ -1,15 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# What I/O queues and the steering of received packets do for NVMe over Fabrics on a guest with two
-# CPUs: random reads of 4 KiB by two jobs, one on each CPU. A machine that does nothing else has to
-# run it, or the figures mean nothing:
+# What I/O queues, CPU affinity and the steering of received packets do for NVMe over Fabrics on a guest
+# with two CPUs: random reads of 4 KiB by two jobs. The machine has to be quiet, which is that two CPUs
+# of it do nothing else meanwhile ("uptime" says a load of 0 before), or the figures mean nothing:
 #
-#   scripts/guest --smp 2 --timeout 3000 tests/vm/byhand/queues.sh [ROUNDS]
+#   scripts/guest --smp 2 --timeout 6000 tests/vm/byhand/queues.sh [ROUNDS]
 #
 # Prints a table: requests a second, the median of ROUNDS [3], and how busy either CPU was. Target and
 # host are in the one guest, so that both work on the same two CPUs. A veth pair has no RSS: packets are
 # received by the CPU that sent them, and RPS does in its place what RSS does on an adapter.
+#
+# The jobs run on a CPU each, where the scheduler puts them, or both on CPU 1 with the kernel's unbound
+# workers, of which Kiwarp's are some, on CPU 0. Their work queues have no mask of their own. The rest has
+# no affinity that could be set: the host's queue follows from the CPU that posts, and the target's
+# workers are bound to the CPU that receives.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/nvme.sh
@@ -17,6 +22,7 @@
 
 TIME_LIMIT=240
 rounds=${1:-3}
+declare -A titles=([each]="a CPU each" [any]="any CPU" [one]="CPU 1 both")
 
 # steer MASK: the CPUs that receive what either end sends.
 steer() {
@@ -24,6 +30,17 @@ steer() {
 	for queue in /sys/class/net/v[ab]/queues/rx-*/rps_cpus; do
 		echo "$1" >"$queue" || return
 	done
+}
+
+# place JOBS: which CPUs are for the two jobs, as fio has it, and which for unbound workers.
+place() {
+	local workers=3
+	case $1 in
+	each) first=(--cpus_allowed=0) second=(--cpus_allowed=1) ;;
+	any) first=() second=() ;;
+	one) first=(--cpus_allowed=1) second=(--cpus_allowed=1) workers=1 ;;
+	esac
+	echo "$workers" >/sys/devices/virtual/workqueue/cpumask
 }
 
 # busy: jiffies that CPU 0 and CPU 1 have worked, and all jiffies of one.
@@ -38,7 +55,7 @@ reads() {
 	read -ra before < <(busy)
 	job=(--rw=randread --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --time_based --runtime=6
 		--norandommap --filename="$(nvme_disk)" --thread)
-	timeout 120 fio "${job[@]}" --name=first --cpus_allowed=0 --name=second --cpus_allowed=1 --group_reporting \
+	timeout 120 fio "${job[@]}" --name=first "${first[@]}" --name=second "${second[@]}" --group_reporting \
 		--output-format=json --output="$LOGS/reads.json" </dev/null >"$LOGS/reads" 2>&1 || return
 	read -ra after < <(busy)
 	for i in 0 1; do
@@ -48,33 +65,43 @@ reads() {
 print(round(json.load(open(sys.argv[1]))["jobs"][0]["read"]["iops"]), *sys.argv[2:])' "$LOGS/reads.json" "${cpus[@]}"
 }
 
-# row QUEUES MASK TITLE
+# row QUEUES JOBS MASK RECEIVERS
 row() {
-	local i
-	steer "$2" || return
+	local i first second
+	place "$2" && steer "$3" || return
 	for ((i = 0; i < rounds; i++)); do
 		reads || return
-	done | sort -n | awk -v queues="$1" -v title="$3" '{ line[NR] = $0 }
+	done | sort -n | awk -v queues="$1" -v jobs="${titles[$2]}" -v receivers="$4" '{ line[NR] = $0 }
 		END {
 			if (NR == 0) exit 1
 			split(line[int((NR + 1) / 2)], f)
 			split(line[1], least); split(line[NR], most)
-			printf "| %d | %s | %d (%d to %d) | %d %% | %d %% |\n", queues, title, f[1], least[1], most[1], f[2], f[3]
+			printf "| %d | %s | %s | %d (%d to %d) | %d %% | %d %% |\n", queues, jobs, receivers,
+				f[1], least[1], most[1], f[2], f[3]
 		}' >>"$OUT/table"
 }
 
-measure() { # QUEUES
-	row "$1" 0 "the CPU that sent it" && row "$1" 1 "CPU 0" && row "$1" 3 "spread by connection"
+has_queues() { [ "$(cat "$(nvme_ctrl)/queue_count")" = "$1" ]; }
+
+measure() { # QUEUES JOBS
+	row "$@" 0 "the CPU that sent them" && row "$@" 1 "CPU 0" && row "$@" 3 "spread by connection"
 }
 
 make_wire || die "no wire"
 nvme_up
 modprobe nvme-rdma
-printf '| I/O queues | received by | reads a second | CPU 0 busy | CPU 1 busy |\n| ---: | --- | --- | ---: | ---: |\n' >"$OUT/table"
-for queues in 1 2 4; do
+cat >"$OUT/table" <<-'END'
+	| I/O queues (`-i`) | jobs run on | packets are received by | reads a second | CPU 0 busy | CPU 1 busy |
+	| ---: | --- | --- | --- | ---: | ---: |
+END
+# Two queues twice: the second time the connections have other ports, and so another hash.
+for queues in 1 2 2; do
 	check "$queues: the host connects" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" -i "$queues"
+	check "$queues: so many queues, and one for administration" has_queues $((queues + 1))
 	check "$queues: the disk appears" until_true 20 have_disk
-	check "$queues: measured" measure "$queues"
+	for placed in each any one; do
+		check "$queues: measured, jobs on ${titles[$placed]}" measure "$queues" "$placed"
+	done
 	check "$queues: the host disconnects" howto nvme disconnect
 	check "$queues: the disk is gone" until_true 20 nvme_gone
 done
