@@ -287,7 +287,7 @@ def weekly(tree: Tree) -> Iterator[Callable[..., tuple[int, list[str]]]]:
     """Runs scripts/matrix --weekly; returns its exit code and what it printed, but for the table."""
     scripts = tree.top / "scripts"
     (scripts / "matrix.d").mkdir(parents=True)
-    for name in ("matrix", "lib.sh", "matrix.d/rows.sh", "matrix.d/record"):
+    for name in ("matrix", "lib.sh", "debian.sh", "matrix.d/rows.sh", "matrix.d/record"):
         shutil.copy(TOP / "scripts" / name, scripts / name)
     part = scripts / "matrix.d/providers"
     part.write_text(PART)
