@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# For scripts/matrix: the kernels of Debian's suites, and root
+# Shared by scripts/matrix, scripts/userspace and scripts/guest: the kernels of Debian's suites, and root
 # file systems that are made of their packages.
 
 # What make runs, in a root that has only what is named and what that depends on.

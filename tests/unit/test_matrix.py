@@ -85,10 +85,11 @@ def test_other_rows_stay_where_they_are(tree: Tree) -> None:
     tree.add("kernel", "trixie", "6.12", "build=ok")
     tree.add("kernel", "sid", "7.2", "build=ok")
     tree.add("rdma-core", "sid", "65.0", "build=ok")
+    tree.add("userspace", "sid", "7.2, fio 3.4", "build=ok")
     tree.add("kernel", "trixie", "6.13", "build=ok")
     assert [line[:3] for line in tree.lines()] == [
-        ["kernel", "trixie", "6.13"], ["kernel", "sid", "7.2"], ["rdma-core", "sid", "65.0"],
-        ["arm64", "bookworm", "6.12"]]
+        ["kernel", "trixie", "6.13"], ["kernel", "sid", "7.2"], ["userspace", "sid", "7.2, fio 3.4"],
+        ["rdma-core", "sid", "65.0"], ["arm64", "bookworm", "6.12"]]
 
 
 def test_a_failure_that_was_a_success(tree: Tree) -> None:
@@ -178,12 +179,18 @@ def test_results_have_the_revision_that_was_tried(sources: Tree) -> None:
         f"| kernel | sid  | 7.2     | ok (2026-11-23, {revision}) | 10-link: 114 passed | 2026-11-25 | {revision}+ |")
 
 
-OFFERS = "kernel\tsid\t7.2\tbuild\nrdma-core\tsid\t65.0\tbuild\narm64\tbookworm\t6.12\tbuild\n"
+OFFERS = """\
+kernel\tsid\t7.2\tbuild
+userspace\tsid\t7.2, fio 3.4\tbuild
+rdma-core\tsid\t65.0\tbuild
+arm64\tbookworm\t6.12\tbuild
+"""
 
 
 def test_what_has_changed_is_tried_again(sources: Tree) -> None:
     first = git(sources, "rev-parse", "--short", "HEAD")
     sources.add("kernel", "sid", "7.2", "build=ok")
+    sources.add("userspace", "sid", "7.2, fio 3.4", "build=ok")
     sources.add("rdma-core", "sid", "65.0", "build=ok")
     sources.add("arm64", "bookworm", "6.12", "build=ok")
     commit(sources, "README", "a page")
@@ -191,14 +198,18 @@ def test_what_has_changed_is_tried_again(sources: Tree) -> None:
     commit(sources, "kernel/main.c", "a better module")
     assert sources.run("todo", says=OFFERS) == (
         f"kernel\tsid\t7.2\tthe sources have changed since {first}\n"
+        f"userspace\tsid\t7.2, fio 3.4\tthe sources have changed since {first}\n"
         f"arm64\tbookworm\t6.12\tthe sources have changed since {first}\n")
     sources.add("kernel", "sid", "7.2", "build=ok")
     sources.add("arm64", "bookworm", "6.12", "build=ok")
+    sources.add("userspace", "sid", "7.2, fio 3.4", "build=ok")
     second = commit(sources, "userspace-provider/qp.cc", "a better provider")
-    assert [line.split("\t")[0] for line in sources.run("todo", says=OFFERS).splitlines()] == ["rdma-core", "arm64"]
+    assert [line.split("\t")[0] for line in sources.run("todo", says=OFFERS).splitlines()] == [
+        "userspace", "rdma-core", "arm64"]
     # The same sources in another revision are the same.
     commit(sources, "userspace-provider/qp.cc", "provider")
     sources.add("arm64", "bookworm", "6.12", "build=ok")
+    sources.add("userspace", "sid", "7.2, fio 3.4", "build=ok")
     assert sources.run("todo", says=OFFERS) == ""
     assert second not in sources.record.read_text()
 
@@ -271,12 +282,12 @@ PART = """#!/bin/bash
 . "$(dirname "$0")/../lib.sh"
 . "$top/scripts/matrix.d/rows.sh"
 if [ "$1" = --offer ]; then
-    [ -z "$OFFERS" ] || offer rdma-core sid 65.0 build load
+    [ -z "$OFFERS" ] || offer "$KIND" sid 65.0 build load
     [ -n "$OFFERS" ]
     exit
 fi
 [ -z "$STOPS" ] || exit 1
-add_row rdma-core "$1" 65.0 build=ok "load=$LOAD"
+add_row "$KIND" "$1" 65.0 build=ok "load=$LOAD"
 print_table
 [ "$LOAD" = "3 passed" ]
 """
@@ -289,13 +300,15 @@ def weekly(tree: Tree) -> Iterator[Callable[..., tuple[int, list[str]]]]:
     (scripts / "matrix.d").mkdir(parents=True)
     for name in ("matrix", "lib.sh", "debian.sh", "matrix.d/rows.sh", "matrix.d/record"):
         shutil.copy(TOP / "scripts" / name, scripts / name)
-    part = scripts / "matrix.d/providers"
-    part.write_text(PART)
-    part.chmod(0o755)
+    for name in ("providers", "userspace"):
+        part = scripts / "matrix.d" / name
+        part.write_text(PART)
+        part.chmod(0o755)
 
-    def run(offers: str = "yes", load: str = "3 passed", stops: str = "") -> tuple[int, list[str]]:
-        done = subprocess.run([scripts / "matrix", "--weekly", "rdma-core"], stdout=subprocess.PIPE, text=True,
-                              check=False, env={**os.environ, "OFFERS": offers, "LOAD": load, "STOPS": stops})
+    def run(offers: str = "yes", load: str = "3 passed", stops: str = "",
+            kind: str = "rdma-core") -> tuple[int, list[str]]:
+        done = subprocess.run([scripts / "matrix", "--weekly", kind], stdout=subprocess.PIPE, text=True, check=False,
+                              env={**os.environ, "OFFERS": offers, "LOAD": load, "STOPS": stops, "KIND": kind})
         lines = done.stdout.splitlines()
         assert sum(line.startswith("| ---") for line in lines) == any(line.startswith("to try") for line in lines)
         return done.returncode, [line for line in lines if not line.startswith("|")]
@@ -312,6 +325,12 @@ def test_a_week_with_something_new(tree: Tree, weekly: Callable[..., tuple[int, 
     assert weekly() == (0, ["to try: rdma-core sid 65.0 (64.0 was tried last)",
                             "new: rdma-core sid 65.0, after 64.0", "nothing broke"])
     assert weekly() == (0, ["nothing new"])
+
+
+def test_a_week_with_another_user_space(tree: Tree, weekly: Callable[..., tuple[int, list[str]]]) -> None:
+    assert weekly(kind="userspace") == (0, ["to try: userspace sid 65.0 (not tried before)",
+                                            "new: userspace sid 65.0", "nothing broke"])
+    assert weekly(kind="userspace") == (0, ["nothing new"])
 
 
 def test_a_week_in_which_something_broke(tree: Tree, weekly: Callable[..., tuple[int, list[str]]]) -> None:
