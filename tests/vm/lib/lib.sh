@@ -290,6 +290,13 @@ absorb() {
 
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
+# unfolded COMMAND...: what it prints, one line for each that is not indented. rdma breaks the lines of an
+# object's details, or does not, as its release has it.
+unfolded() {
+	"$@" | awk '/^[^ \t]/ { if (l) print l; l = "" }
+		{ sub(/^[ \t]+/, ""); l = l $0 } END { if (l) print l }'
+}
+
 load_modules() {
 	modprobe -a ib_uverbs rdma_ucm iw_cm || die "modprobe"
 	case $DEV_TYPE in

@@ -180,19 +180,19 @@ details() { # WHAT NETDEV ADDR
 	start held-client - rping -c -a "$addr" -p 7176 -C 10000000
 	until_true 20 shows_peer 7176
 	check_says "${what}details: the peer of a queue pair" \
-		"state RTS .*drv_stream open drv_local $re:[0-9]+ drv_peer $re:7176 " rdma -dd resource show qp
+		"state RTS .*drv_stream open drv_local $re:[0-9]+ drv_peer $re:7176 " unfolded rdma -dd resource show qp
 	check_says "${what}details: and the other end's" "drv_local $re:7176 drv_peer $re:[0-9]+ " \
-		rdma -dd resource show qp
+		unfolded rdma -dd resource show qp
 	check_says "${what}details: what it sends next" 'drv_tx_send_msn [1-9][0-9]* drv_tx_read_msn [1-9]' \
-		rdma -dd resource show qp
+		unfolded rdma -dd resource show qp
 	check_says "${what}details: its queues" 'drv_sq_entries [1-9][0-9]* drv_sq_posted [1-9].*drv_rq_posted [1-9]' \
-		rdma -dd resource show qp
+		unfolded rdma -dd resource show qp
 	check_says "${what}details: the same as JSON" "\"drv_peer\":\"$re:7176\"" \
 		rdma -j -dd resource show qp
 	check_says "${what}details: a completion queue" 'drv_entries [1-9][0-9]* drv_unpolled [0-9]+ drv_completions [1-9]' \
-		rdma -dd resource show cq
+		unfolded rdma -dd resource show cq
 	check_says "${what}details: a region" 'drv_access 0x[0-9a-f]+ drv_bytes 64 drv_extents 1 drv_valid 1 drv_fast 0' \
-		rdma -dd resource show mr
+		unfolded rdma -dd resource show mr
 	stop held-client
 	stop held-server
 	check "${what}details: delete it" rdma link delete k0
