@@ -84,7 +84,7 @@ old_write() {
 	writer=$!
 	until_true 30 drops || return
 	nvme reset "/dev/$(basename "$(nvme_ctrl)")" || return
-	wait $writer || return
+	wait "$writer" || return
 	dd if="$OUT/pattern2" of="$disk" bs=64k oflag=direct status=none || return
 	nft delete table inet stall
 	until_true 90 none_left "$old" || { echo "the old connections are still there"; return 1; }
