@@ -5,12 +5,11 @@
 # its root file system is a disk with Debian's, and this tree is where it lies here.
 
 prepare_arm64() {
-	local dir image
+	local dir
 	command -v qemu-system-aarch64 >/dev/null ||
 		die "no qemu-system-aarch64: run scripts/setup --arm64"
-	dir=$("$top/scripts/arm64")
+	dir=$("$top/scripts/arm64" "$debian")
 	release=$(cat "$dir/release")
-	image=$dir/root/boot/vmlinuz-$release
 	modules=$dir/root disk=$dir/root.ext4
 	# The disk has them where the guest looks for them.
 	guest_modules=/
@@ -23,7 +22,7 @@ prepare_arm64() {
 	[ -s "$initramfs" ] || make_initramfs "$initramfs"
 	touch "$initramfs"
 	exec 9>&-
-	vmlinux=$image
+	vmlinux=$(kernel_image "$dir/root" "$release")
 }
 
 arm64_args() {
