@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# Shared by scripts/matrix, scripts/userspace and scripts/guest: the kernels of Debian's suites, and root
+# Shared by scripts/matrix, scripts/userspace, scripts/arm64 and scripts/guest: the kernels of Debian's suites, and root
 # file systems that are made of their packages.
 
 # What make runs, in a root that has only what is named and what that depends on.
@@ -41,13 +41,16 @@ kernel_image() {
 	printf '%s\n' "$image"
 }
 
-# in_root COMMAND...: with $root as the root, in which this tree has the path that it has here.
+# in_root ROOT COMMAND...: with ROOT as the root, in which this tree and the cache folder have the paths that
+# they have here.
 in_root() {
-	mkdir -p "$root$top"
+	local root=$1
+	shift
+	mkdir -p "$root$top" "$root$cache"
 	# shellcheck disable=SC2016
 	unshare -rm bash -euc '
-		root=$1 top=$2
-		shift 2
-		for dir in /dev /proc "$top"; do mount --rbind "$dir" "$root$dir"; done
-		PATH=/usr/bin:/usr/sbin exec chroot "$root" "$@"' - "$root" "$top" "$@"
+		root=$1 top=$2 cache=$3
+		shift 3
+		for dir in /dev /proc "$top" "$cache"; do mount --rbind "$dir" "$root$dir"; done
+		LANG=C LC_ALL=C PATH=/usr/bin:/usr/sbin exec chroot "$root" "$@"' - "$root" "$top" "$cache" "$@"
 }

@@ -95,38 +95,6 @@ prepare_apt() {
 	END
 }
 
-# suites_with SUITE: it, and the suites whose packages count as part of it or are what those depend on.
-suites_with() {
-	case $1 in
-	# Backports alone have not what they depend on.
-	*-backports) printf '%s\n' "$1" "${1%-backports}" ;;
-	sid) echo sid ;;
-	# A release's newest kernel may be security's.
-	*) printf '%s\n' "$1" "$1-security" ;;
-	esac
-}
-
-# newest_kernel FLAVOUR: the release of the newest kernel in $apt.
-newest_kernel() {
-	in_apt apt-cache search -n "^linux-headers-[0-9.]+[+]deb[0-9.]+-$1\$" | cut -d' ' -f1 | sort -V | tail -n 1 |
-		sed 's/^linux-headers-//'
-}
-
-# kernel_packages RELEASE: those with the image and its modules; some releases have them in several.
-kernel_packages() {
-	local part
-	for part in image binary modules; do
-		[ -z "$(in_apt apt-cache search -n "^linux-$part-${1//+/[+]}\$")" ] || printf 'linux-%s-%s\n' $part "$1"
-	done
-}
-
-# kernel_image ROOT RELEASE: newer packages leave it to their scripts to copy it to /boot.
-kernel_image() {
-	local image=$1/boot/vmlinuz-$2
-	[ -e "$image" ] || image=$1/lib/modules/$2/vmlinuz
-	printf '%s\n' "$image"
-}
-
 # new_root DIR: what packages for a root file system leave to scripts that are not run.
 new_root() {
 	local dir
@@ -143,18 +111,4 @@ unpack_debs() {
 	for deb; do
 		dpkg-deb --fsys-tarfile "$deb" | tar -C "$dir" --keep-directory-symlink -x
 	done
-}
-
-# in_root ROOT COMMAND...: with ROOT as the root, in which this tree and the cache folder have the paths that
-# they have here.
-in_root() {
-	local root=$1
-	shift
-	mkdir -p "$root$top" "$root$cache"
-	# shellcheck disable=SC2016
-	unshare -rm bash -euc '
-		root=$1 top=$2 cache=$3
-		shift 3
-		for dir in /dev /proc "$top" "$cache"; do mount --rbind "$dir" "$root$dir"; done
-		LANG=C LC_ALL=C PATH=/usr/bin:/usr/sbin exec chroot "$root" "$@"' - "$root" "$top" "$cache" "$@"
 }
