@@ -77,7 +77,13 @@ void kw_sock_close(struct socket *sock)
 	sock_release(sock);
 }
 
-static void kw_linger_drop(struct sock *sk)
+/**
+ * kw_sock_drop() - take what has come out of a socket, and drop it
+ * @sk: socket
+ *
+ * Context: socket lock held.
+ */
+void kw_sock_drop(struct sock *sk)
 {
 	int n = tcp_inq(sk);
 
@@ -88,7 +94,7 @@ static void kw_linger_drop(struct sock *sk)
 static void kw_linger_data_ready(struct sock *sk)
 {
 	trace_sk_data_ready(sk);
-	kw_linger_drop(sk);
+	kw_sock_drop(sk);
 }
 
 /* The socket's state_change and error_report callback: socket lock held. */
@@ -204,7 +210,7 @@ static void kw_linger_work(struct work_struct *work)
 	bool over;
 
 	lock_sock(sk);
-	kw_linger_drop(sk);
+	kw_sock_drop(sk);
 	over = kw_linger_is_over(l);
 	if (over) {
 		kw_linger_detach(l);
@@ -307,7 +313,7 @@ int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
 		kw_streams_queue(&l->work, 0);
 	} else if (ret == -EBUSY) {
 		/* TCP resets a socket that is closed with bytes left to read. */
-		kw_linger_drop(sk);
+		kw_sock_drop(sk);
 	}
 	release_sock(sk);
 	return ret;

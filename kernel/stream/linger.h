@@ -65,6 +65,7 @@ void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counter
 void kw_lingers_open(struct kw_lingers *of);
 void kw_lingers_close(struct kw_lingers *of);
 void kw_sock_close(struct socket *sock);
+void kw_sock_drop(struct sock *sk);
 kuid_t kw_linger_owner(struct user_namespace *ns, kuid_t uid);
 int kw_linger_start(struct kw_lingers *of, struct kw_linger *l,
 		    struct socket *sock, kuid_t owner, unsigned long limit);

@@ -110,7 +110,7 @@ void kw_stream_check_peer(struct kw_stream *s)
 	s->rx.kick = true;
 }
 
-static bool kw_stream_lost(struct kw_stream *s)
+static bool kw_stream_lost(const struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 
@@ -151,6 +151,14 @@ void kw_end_check_lost(struct sock *sk)
 	if (sk->sk_err || !s->peer_fin || !s->fin_sent)
 		kw_stream_reset(s);
 	kw_stream_queue(s, &s->end_work, 0);
+}
+
+/* Has TCP bytes, other than the FIN, that the peer has not acknowledged? */
+static bool kw_end_holds(const struct kw_stream *s)
+{
+	const struct tcp_sock *tp = tcp_sk(s->sock->sk);
+
+	return !kw_stream_lost(s) && tp->write_seq - tp->snd_una > s->fin_sent;
 }
 
 /* Is anything to be sent, now or after the wait for the first FPDU? */
@@ -229,6 +237,8 @@ static enum kw_end_step kw_end_abort(struct kw_stream *s)
 	if (s->state != KW_STREAM_CLOSING || !time_before(jiffies, s->deadline) ||
 	    !(s->fin_sent || kw_end_is_drained(s)))
 		return KW_END_RESET;
+	if (!s->domain->user && inet_csk(s->sock->sk)->icsk_retransmits)
+		return KW_END_RESET;
 	return s->fin_sent ? KW_END_WAIT : KW_END_FIN;
 }
 
@@ -260,7 +270,10 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 		return kw_end_late(s);
 	if (!s->fin_sent)
 		return kw_end_is_drained(s) ? KW_END_FIN : KW_END_WAIT;
-	return s->peer_fin && !kw_zc_busy(s) ? KW_END_FINISH : KW_END_WAIT;
+	if (!s->peer_fin || kw_zc_busy(s))
+		return KW_END_WAIT;
+	/* TCP sends the rest by itself, but for those who wait for that. */
+	return !s->domain->user && kw_end_holds(s) ? KW_END_LINGER : KW_END_FINISH;
 }
 
 static void kw_end_detach(struct kw_stream *s)
@@ -340,8 +353,10 @@ static bool kw_end_delivered(struct kw_stream *s)
 	if (s->domain->user || !s->linger)
 		return true;
 	lock_sock(sk);
-	held = !kw_stream_lost(s) && tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq;
-	over = inet_csk(sk)->icsk_backoff || time_after_eq(jiffies, s->deadline);
+	/* The peer may wait for room for what it sends. */
+	kw_sock_drop(sk);
+	held = kw_end_holds(s);
+	over = inet_csk(sk)->icsk_retransmits || time_after_eq(jiffies, s->deadline);
 	release_sock(sk);
 	if (held && over) {
 		s->linger = 0;
@@ -428,8 +443,9 @@ void kw_end_work(struct work_struct *work)
 	s->lost = step == KW_END_FINISH;
 	if (step == KW_END_LINGER) {
 		s->linger = kw_end_linger_limit(s);
-		s->deadline = jiffies + KW_DELIVER_TIMEOUT;
 		kw_tx_flush(s);
+		s->deadline = jiffies + min_t(unsigned long, s->linger,
+					      KW_DELIVER_TIMEOUT);
 	}
 	if (step == KW_END_WAIT) {
 		kw_end_wait(s);

@@ -335,6 +335,8 @@ static void kw_qp_to_error(struct kw_qp *qp)
 
 	spin_lock_irqsave(&qp->lock, flags);
 	abort = qp->connected;
+	/* What is flushed from here on says that the connection is over. */
+	qp->draining = abort && !qp->user;
 	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
 	if (abort)
 		kw_stream_abort(&qp->stream);

@@ -246,7 +246,7 @@ static bool kw_flush_batch(struct kw_qp *qp, struct kw_flush *f)
 	bool flush;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	flush = qp->state == KIWARP_QPS_ERROR && qp->idle;
+	flush = qp->state == KIWARP_QPS_ERROR && qp->idle && !qp->draining;
 	if (flush) {
 		/*
 		 * Pairs with the fences of posters: kw_post_recv(), kw_qp_kick(),
@@ -270,7 +270,9 @@ static bool kw_flush_batch(struct kw_qp *qp, struct kw_flush *f)
  * kw_qp_flush_all() - complete all that is posted with IB_WC_WR_FLUSH_ERR
  * @qp: queue pair
  *
- * Does nothing unless the queue pair is in ERROR and no stream uses its queues.
+ * Does nothing unless the queue pair is in ERROR and no stream uses its queues,
+ * nor before a stream that a kernel consumer has aborted is over, even if it had
+ * failed before: see kw_end_delivered().
  * Work that has a result keeps it. Work whose buffers TCP still uses stays, and
  * what was posted after it: see kw_qp_op_wqe_zc_done().
  *

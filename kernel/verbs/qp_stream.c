@@ -438,6 +438,7 @@ static void kw_qp_op_ended(struct kw_stream *s)
 	qp->linger = NULL;
 	spin_lock_irqsave(&qp->lock, flags);
 	qp->connected = false;
+	qp->draining = false;
 	/* What is queued from here on is the next connection's. */
 	cancel_delayed_work(&s->end_work);
 	kw_qp_set_state(qp, KIWARP_QPS_ERROR);

@@ -579,6 +579,7 @@ enum kw_qp_event_kind {
  * @connected: a stream holds a reference and has a socket
  * @closing: graceful teardown has begun
  * @idle: no stream works on the queues: they may be flushed
+ * @draining: a kernel consumer has aborted the stream, which is not over
  * @waiter: the endpoint whose start-up is under way for the queue pair
  * @waiter_gone: called under @lock when the queue pair will not take that
  *	connection
@@ -645,6 +646,7 @@ struct kw_qp {
 	bool connected;
 	bool closing;
 	bool idle;
+	bool draining;
 	struct kw_ep *waiter;
 	void (*waiter_gone)(struct kw_ep *ep);
 	struct kw_linger *linger;

@@ -283,6 +283,8 @@ static void kt_test_delivers_in_time(struct kunit *test)
 {
 	struct kt_link *l = kt_abort_unacknowledged(test, false, 60 * HZ);
 
+	/* From here on no other sets it. */
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.unused)));
 	WRITE_ONCE(l->s.deadline, jiffies);
 	kt_expect_thrown_away(l);
 }
@@ -291,6 +293,57 @@ static void kt_test_delivers_in_time(struct kunit *test)
 static void kt_test_delivers_once(struct kunit *test)
 {
 	kt_expect_thrown_away(kt_abort_unacknowledged(test, false, 0));
+}
+
+/* at once if only the FIN is on its way; */
+static void kt_test_delivers_but_fin(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 1448, 0);
+
+	inet_csk(l->early->sk)->icsk_rto_min = 60 * HZ;
+	l->domain.user = false;
+	kt_link_start(l, &kt_params);
+	lock_sock_nested(l->peer->sk, SINGLE_DEPTH_NESTING);
+	kw_stream_close(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.fin_sent)));
+	kw_stream_abort(&l->s);
+	kt_ended(l);
+	release_sock(l->peer->sk);
+	KUNIT_EXPECT_EQ(test, l->linger, 100UL * HZ);
+	KUNIT_EXPECT_EQ(test, 0ULL, kw_counter_read(l->counters, KW_CNT_LINGER_RESET));
+}
+
+/* the same if the peer has ended first; */
+static void kt_test_delivers_to_who_ends(struct kunit *test)
+{
+	const struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 1,
+		.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_LOCAL) },
+	};
+	struct kt_link *l = kt_link_connect(test, 1448, 0);
+	struct sock *sk = l->early->sk;
+
+	inet_csk(sk)->icsk_rto_min = 60 * HZ;
+	l->domain.user = false;
+	kt_link_start(l, &kt_params);
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_SLEEP);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_all(l)));
+	/* The FIN is received when the Send is on its way. */
+	lock_sock_nested(sk, SINGLE_DEPTH_NESTING);
+	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
+	lock_sock_nested(l->peer->sk, SINGLE_DEPTH_NESTING + 1);
+	kt_post(l, &w);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	release_sock(sk);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.unused)));
+	flush_delayed_work(&l->s.end_work);
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	release_sock(l->peer->sk);
+	kt_ended(l);
+	KUNIT_EXPECT_TRUE(test, l->closing);
+	KUNIT_EXPECT_EQ(test, 0ULL, kw_counter_read(l->counters, KW_CNT_LINGER_RESET));
 }
 
 /* a process's at once. */
@@ -338,6 +391,8 @@ static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_delivers),
 	KUNIT_CASE(kt_test_delivers_in_time),
 	KUNIT_CASE(kt_test_delivers_once),
+	KUNIT_CASE(kt_test_delivers_but_fin),
+	KUNIT_CASE(kt_test_delivers_to_who_ends),
 	KUNIT_CASE(kt_test_user_lingers),
 	KUNIT_CASE(kt_test_fails_at_the_end),
 	{}

@@ -258,6 +258,8 @@ void sock_no_linger(sock* sk) {
 
 /* linger.c is not among the fuzzed files: this closes in order, as it does. */
 void kw_sock_close(socket* sock) { sock_release(sock); }
+// Of kernel consumers alone: the queue pair under test is a process's.
+void kw_sock_drop(struct sock*) {}
 
 int tcp_sendmsg_locked(sock* sk, msghdr* msg, size_t len) {
   SHIM_CHECK(sk->sk_lock.owned || sk->sk_lock.slock);

@@ -519,6 +519,7 @@ struct sock {
 };
 struct inet_connection_sock {
   u32 icsk_delack_max;
+  u8 icsk_retransmits;
   struct {
     u16 rcv_mss;
   } icsk_ack;

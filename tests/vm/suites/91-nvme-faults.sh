@@ -69,7 +69,7 @@ none_left() { ! ss -Htan state all exclude time-wait "( dport = :$PORT )" | grep
 # another: the target would write old data over new. Of that connection long packets are lost, so that
 # the target waits for the response to its Read, until new data are written.
 old_write() {
-	local disk old writer byte
+	local disk old byte writer='' rc=0
 	disk=$(nvme_disk) && old=$(connections_of) || return
 	for byte in 1 2; do head -c 65536 /dev/zero | tr '\0' "$byte" >"$OUT/pattern$byte"; done
 	nft -f - <<-END || return
@@ -80,15 +80,22 @@ old_write() {
 			}
 		}
 	END
-	dd if="$OUT/pattern1" of="$disk" bs=64k oflag=direct status=none &
+	write_twice "$disk" || rc=$?
+	nft delete table inet stall
+	[ -z "$writer" ] || wait "$writer"
+	[ "$rc" = 0 ] || return "$rc"
+	until_true 90 none_left "$old" || { echo "the old connections are still there"; return 1; }
+	dd if="$disk" bs=64k count=1 iflag=direct status=none | cmp - "$OUT/pattern2"
+}
+
+# write_twice DISK: once on the connections that stall, until others do it, and then other data.
+write_twice() {
+	dd if="$OUT/pattern1" of="$1" bs=64k oflag=direct status=none &
 	writer=$!
 	until_true 30 drops || return
 	nvme reset "/dev/$(basename "$(nvme_ctrl)")" || return
 	wait "$writer" || return
-	dd if="$OUT/pattern2" of="$disk" bs=64k oflag=direct status=none || return
-	nft delete table inet stall
-	until_true 90 none_left "$old" || { echo "the old connections are still there"; return 1; }
-	dd if="$disk" bs=64k count=1 iflag=direct status=none | cmp - "$OUT/pattern2"
+	dd if="$OUT/pattern2" of="$1" bs=64k oflag=direct status=none
 }
 
 file_system() {
