@@ -47,7 +47,8 @@ void setUpCases(FaultPlan* plan, ConnectionPair* pair) {
   plan->run({.name = "listen",
              .prepare = [=] { pair->unlisten(); },
              .call = [=] { return pair->listen(); },
-             .undo = clear});
+             .undo = clear,
+             .also = {EADDRINUSE}});  // what TCP says without memory for the port's owner
 }
 
 void connectCases(FaultPlan* plan, ConnectionPair* pair) {

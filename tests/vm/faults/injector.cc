@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <limits>
+#include <vector>
 
 #include "common/error.h"
 
@@ -28,8 +31,13 @@ void setKnob(const char* kind, const char* knob, const std::string& value) {
   setFile(kDebugfs + kind + "/" + knob, value);
 }
 
-// Where the kernel has loaded the module: first address and the one behind it.
-std::pair<uint64_t, uint64_t> moduleText() {
+// Code: its first address and the one behind it.
+struct Text {
+  uint64_t start, end;
+};
+
+// Where the kernel has loaded the module.
+Text moduleText() {
   std::ifstream modules("/proc/modules");
   for (std::string line; std::getline(modules, line);) {
     char name[64];
@@ -40,6 +48,30 @@ std::pair<uint64_t, uint64_t> moduleText() {
     }
   }
   fail("/proc/modules does not say where kiwarp is");
+}
+
+// A function of the kernel's.
+Text functionText(const std::string& wanted) {
+  std::ifstream symbols("/proc/kallsyms");
+  std::vector<uint64_t> starts;
+  uint64_t start = 0;
+  for (std::string line; std::getline(symbols, line);) {
+    char name[256];
+    unsigned long long at = 0;
+    if (std::sscanf(line.c_str(), "%llx %*c %255s", &at, name) != 2) continue;
+    starts.push_back(at);
+    if (name == wanted) start = at;
+  }
+  if (start == 0) fail("/proc/kallsyms does not say where %s is", wanted.c_str());
+  uint64_t end = std::numeric_limits<uint64_t>::max();
+  for (uint64_t at : starts) {
+    if (at > start) end = std::min(end, at);
+  }
+  return {start, end};
+}
+
+std::string hex(uint64_t number) {
+  return strf("%#llx", static_cast<unsigned long long>(number));
 }
 
 }  // namespace
@@ -93,10 +125,14 @@ FaultSettings::~FaultSettings() {
 }
 
 void FaultSettings::failModules(unsigned interval, unsigned times) {
-  const auto [start, end] = moduleText();
+  const Text module = moduleText();
+  // The module calls it with each event of a connection. It drops those it has no memory for.
+  const Text dropping = functionText("ucma_event_handler");
   for (const char* kind : kAllocations) {
-    setKnob(kind, "require-start", strf("%#llx", static_cast<unsigned long long>(start)));
-    setKnob(kind, "require-end", strf("%#llx", static_cast<unsigned long long>(end)));
+    setKnob(kind, "require-start", hex(module.start));
+    setKnob(kind, "require-end", hex(module.end));
+    setKnob(kind, "reject-start", hex(dropping.start));
+    setKnob(kind, "reject-end", hex(dropping.end));
     setKnob(kind, "interval", std::to_string(interval));
     setKnob(kind, "times", std::to_string(times));
     setKnob(kind, "probability", "100");
@@ -119,6 +155,8 @@ void FaultSettings::stop() {
     setKnob(kind, "probability", "0");
     setKnob(kind, "require-start", "0");
     setKnob(kind, "require-end", "0xffffffffffffffff");
+    setKnob(kind, "reject-start", "0");
+    setKnob(kind, "reject-end", "0");
     setKnob(kind, "times", "1");
   }
 }

@@ -43,7 +43,7 @@ class FaultSettings {
   FaultSettings& operator=(const FaultSettings&) = delete;
 
   // Of all tasks and interrupts, every interval-th allocation that the module makes or causes
-  // fails, `times` times at most.
+  // fails, `times` times at most; but for those of rdma_ucm to report an event.
   void failModules(unsigned interval, unsigned times);
   // The number of failures that are left of those.
   unsigned left() const;

@@ -10,6 +10,22 @@ TIME_LIMIT=${TIME_LIMIT:-300}
 # shellcheck source=../lib/load.sh
 . "$(dirname "$0")/../lib/load.sh"
 
+leaks=/sys/kernel/debug/kmemleak
+
+# A fault of uverbs' own: patches/linux/0015. Its records have such a node, and are forgotten.
+leaks_but_of_uverbs() {
+	# An object is a leak when no scan has found it and it is old enough.
+	sleep 6
+	echo scan >$leaks
+	sleep 1
+	echo scan >$leaks
+	cat $leaks
+	awk '/^unreferenced object/ { n++; node = 0 }
+		/ radix_tree_insert\+/ { node = 1 }
+		/ uapi_add_get_elm\+/ && node { n-- }
+		END { exit n != 0 }' $leaks && echo clear >$leaks
+}
+
 injection() { [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab/require-start ]; }
 
 check "the kernel can let allocations fail" injection || finish
@@ -24,4 +40,5 @@ check "no dma-buf is left" until_true 20 unload_exporter
 check "nothing is held" until_true 20 nothing_held
 pair "rping works" 7174 a b rping -s -a 10.1.0.1 -C 3 -V -- rping -c -a 10.1.0.1 -C 3 -V
 teardown_pair
+check "no leak, says kmemleak" leaks_but_of_uverbs
 finish
