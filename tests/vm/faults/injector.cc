@@ -70,9 +70,7 @@ Text functionText(const std::string& wanted) {
   return {start, end};
 }
 
-std::string hex(uint64_t number) {
-  return strf("%#llx", static_cast<unsigned long long>(number));
-}
+std::string hex(uint64_t number) { return strf("%#llx", static_cast<unsigned long long>(number)); }
 
 }  // namespace
 

@@ -16,14 +16,14 @@ leaks=/sys/kernel/debug/kmemleak
 leaks_but_of_uverbs() {
 	# An object is a leak when no scan has found it and it is old enough.
 	sleep 6
-	echo scan >$leaks
+	echo scan >"$leaks"
 	sleep 1
-	echo scan >$leaks
-	cat $leaks
+	echo scan >"$leaks"
+	cat "$leaks"
 	awk '/^unreferenced object/ { n++; node = 0 }
 		/ radix_tree_insert\+/ { node = 1 }
-		/ uapi_add_get_elm\+/ && node { n-- }
-		END { exit n != 0 }' $leaks && echo clear >$leaks
+		/ uapi_add(_get)?_elm\+/ && node { n--; node = 0 }
+		END { exit n != 0 }' "$leaks" && echo clear >"$leaks"
 }
 
 injection() { [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab/require-start ]; }
