@@ -21,9 +21,14 @@ nvme_relink() {
 	link_port
 }
 
+# unless_connecting COMMAND...: for what takes a device away. nvme-rdma does not know of a controller that
+# "nvme connect" is making. If that fails it frees memory of a device that has gone meanwhile,
+# whatever device that is.
+unless_connecting() { flock -w 3 "$LOGS/nvme.lock" "$@"; }
+
 # Whatever becomes of a controller is decided within seconds: no task may wait for I/O for minutes.
 nvme_connect() {
-	timeout -k 5 "$TIME_LIMIT" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" \
+	flock "$LOGS/nvme.lock" timeout -k 5 "$TIME_LIMIT" nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$NQN" \
 		--nr-io-queues=2 --keep-alive-tmo=5 --reconnect-delay=1 --ctrl-loss-tmo=15
 }
 
@@ -70,7 +75,7 @@ nvme_unlink() {
 
 nvme_remove() {
 	local ends=(va vb)
-	rdma link delete "kw_${ends[RANDOM % 2]}"
+	unless_connecting rdma link delete "kw_${ends[RANDOM % 2]}"
 	sleep "0.$((RANDOM % 10))"
 	nvme_relink
 }

@@ -189,7 +189,7 @@ relink() {
 }
 
 reload() {
-	timeout 120 rmmod kiwarp || echo "rmmod: $?"
+	unless_connecting timeout 120 rmmod kiwarp || echo "rmmod: $?"
 	insmod "$KIWARP_KO" || echo "insmod: $?"
 	add_link a da
 	add_link b db
