@@ -53,6 +53,7 @@ extern const struct kt_case kt_batch_cases[];
 extern const struct kt_case kt_srq_cases[];
 extern const struct kt_case kt_ext_cases[];
 extern const struct kt_case kt_race_cases[];
+extern const struct kt_case kt_end_cases[];
 
 /**
  * struct kt_opts - options of a link; 0 means the usual

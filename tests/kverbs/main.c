@@ -36,7 +36,7 @@ static struct kt_link *kt_held;
 static const struct kt_case *const kt_groups[] = {
 	kt_data_cases, kt_mr_cases, kt_inv_cases, kt_post_cases,
 	kt_context_cases, kt_cq_cases, kt_refuse_cases, kt_cm_cases, kt_batch_cases,
-	kt_srq_cases, kt_ext_cases, kt_race_cases,
+	kt_srq_cases, kt_ext_cases, kt_race_cases, kt_end_cases,
 };
 
 static __printf(1, 0) void kt_vlog(const char *fmt, va_list args)
