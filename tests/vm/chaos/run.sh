@@ -306,6 +306,8 @@ did() { # KIND...: each of them has succeeded, at one side or the other
 }
 
 echo 0 >/proc/sys/debug/exception-trace
+# NVMe needs minutes to connect again where the emulated CPUs share few real ones.
+echo 900 >/proc/sys/kernel/hung_task_timeout_secs
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
 if [ -n "${RDMA_CM_KO:-}" ]; then
 	load_file "$RDMA_CM_KO/iw_cm.ko"
