@@ -21,10 +21,16 @@ nvme_relink() {
 	link_port
 }
 
-# unless_connecting COMMAND...: for what takes a device away. nvme-rdma does not know of a controller that
-# "nvme connect" is making. If that fails it frees memory of a device that has gone meanwhile,
-# whatever device that is.
-unless_connecting() { flock -w 3 "$LOGS/nvme.lock" "$@"; }
+# unless_connecting COMMAND...: for what takes a device away. nvme-rdma does not know that a controller
+# which it makes, or connects again, uses the device. If that fails it frees queue pairs of a device
+# that has gone meanwhile, whatever device that is. Fails with 75 at such a time.
+unless_connecting() { flock -w 3 -E 75 "$LOGS/nvme.lock" bash -c '
+	! cat /sys/class/nvme/nvme*/state 2>/dev/null | grep -qx connecting || exit 75
+	"$@"' - "$@"; }
+
+# How often each was done.
+nvme_count() { note "devices deleted under NVMe: $(grep -c "^device deleted" "$LOGS/events"), modules loaded again:" \
+	"$(grep -c "^module loaded again" "$LOGS/events")"; }
 
 # Whatever becomes of a controller is decided within seconds: no task may wait for I/O for minutes.
 nvme_connect() {
@@ -75,7 +81,7 @@ nvme_unlink() {
 
 nvme_remove() {
 	local ends=(va vb)
-	unless_connecting rdma link delete "kw_${ends[RANDOM % 2]}"
+	if unless_connecting rdma link delete "kw_${ends[RANDOM % 2]}"; then echo "device deleted"; fi
 	sleep "0.$((RANDOM % 10))"
 	nvme_relink
 }
@@ -108,6 +114,7 @@ nvme_end() {
 	wait "$nvme_pid" 2>/dev/null
 	wire_up
 	nvme_relink
+	nvme_count
 	pkill -INT -x fio
 	check "NVMe: its users and its controllers go" until_true 60 nvme_idle
 	note "NVMe: $(grep -c 'one verified' "$LOGS/nvme") jobs read back what they had written"

@@ -142,8 +142,7 @@ void workerCases(FaultPlan* plan) {
       int error = 0;
       try {
         error = lifeOf(&pair);
-      } catch (const Failure& failure) {
-        // A call beside the ones above: that of the passive end.
+      } catch (const PassiveFailure& failure) {
         error = ENOMEM;
         std::printf("# interval %u: %s\n", interval, failure.what());
       }

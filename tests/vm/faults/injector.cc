@@ -124,7 +124,8 @@ FaultSettings::~FaultSettings() {
 
 void FaultSettings::failModules(unsigned interval, unsigned times) {
   const Text module = moduleText();
-  // The module calls it with each event of a connection. It drops those it has no memory for.
+  // kw_accept_heard() calls it with the first event of an accepted connection. It drops an event
+  // for which it has no memory.
   const Text dropping = functionText("ucma_event_handler");
   for (const char* kind : kAllocations) {
     setKnob(kind, "require-start", hex(module.start));

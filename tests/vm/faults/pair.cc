@@ -20,6 +20,10 @@ constexpr int kResolveMs = 20000;
 
 int succeeded(int rc) { return rc ? errno : 0; }
 
+void checkPassive(int error, const char* call) {
+  if (error) throw PassiveFailure(strf("%s: %s", call, errnoName(error).c_str()));
+}
+
 // Which errno an event that ends the set-up stands for.
 int errorOf(const CmEvent& event) {
   const int error = event.status < 0 ? -event.status : event.status;
@@ -180,8 +184,8 @@ int ConnectionPair::awaitEstablished(bool accepting) {
           continue;
         }
         passive_ = std::move(id);
-        checkErrno(createQp(passive_), "rdma_create_qp");
-        checkErrno(accept(), "rdma_accept");
+        checkPassive(createQp(passive_), "rdma_create_qp");
+        checkPassive(accept(), "rdma_accept");
         continue;
       }
       if (!passive_ || event->id != passive_.get()) continue;

@@ -5,9 +5,16 @@
 #include <string>
 
 #include "common/cm.h"
+#include "common/error.h"
 #include "common/verbs.h"
 
 namespace kiwarp::vm {
+
+// A call of the passive end failed while somebody waited for the connection.
+class PassiveFailure : public Failure {
+ public:
+  using Failure::Failure;
+};
 
 // Both ends of one connection, in one thread. Each step is a call of its own, so that a failure can
 // be put into just that one. Those that return int give errno, or 0; the others throw.
