@@ -23,7 +23,8 @@ nvme_relink() {
 
 # unless_connecting COMMAND...: for what takes a device away. nvme-rdma does not know that a controller
 # which it makes, or connects again, uses the device. If that fails it frees queue pairs of a device
-# that has gone meanwhile, whatever device that is. Fails with 75 at such a time.
+# that has gone meanwhile, whatever device that is. Fails with 75 at such a time. (A controller that
+# loses its connection right after the look may still meet it.)
 unless_connecting() { flock -w 3 -E 75 "$LOGS/nvme.lock" bash -c '
 	! cat /sys/class/nvme/nvme*/state 2>/dev/null | grep -qx connecting || exit 75
 	"$@"' - "$@"; }
@@ -81,7 +82,11 @@ nvme_unlink() {
 
 nvme_remove() {
 	local ends=(va vb)
-	if unless_connecting rdma link delete "kw_${ends[RANDOM % 2]}"; then echo "device deleted"; fi
+	if unless_connecting rdma link delete "kw_${ends[RANDOM % 2]}"; then
+		echo "device deleted"
+	else
+		echo "no device deleted: $?"
+	fi
 	sleep "0.$((RANDOM % 10))"
 	nvme_relink
 }
