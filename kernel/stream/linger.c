@@ -50,6 +50,30 @@ static bool kw_fin_is_missing(const struct sock *sk)
 }
 
 /**
+ * kw_sock_reset() - reset a connection
+ * @sock: connected socket without other users, with its own callbacks
+ *
+ * When both sides have closed tcp_disconnect() throws away what the peer has not
+ * acknowledged, and tells a peer only that was to be sent more. Any other would
+ * wait for the rest, or the FIN, until its own timers end.
+ *
+ * Context: process.
+ */
+void kw_sock_reset(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	lock_sock(sk);
+	if ((1 << sk->sk_state) & (TCPF_CLOSING | TCPF_LAST_ACK) &&
+	    tp->snd_nxt == tp->write_seq)
+		WRITE_ONCE(tp->write_seq, tp->write_seq + 1);
+	release_sock(sk);
+	sock_no_linger(sk);
+	sock_release(sock);
+}
+
+/**
  * kw_sock_close() - close a connection in order, or reset it
  * @sock: connected socket without other users, with its own callbacks
  *
@@ -73,8 +97,9 @@ void kw_sock_close(struct socket *sock)
 	missing = kw_fin_is_missing(sk);
 	release_sock(sk);
 	if (missing)
-		sock_no_linger(sk);
-	sock_release(sock);
+		kw_sock_reset(sock);
+	else
+		sock_release(sock);
 }
 
 /**
@@ -192,9 +217,10 @@ static void kw_linger_end(struct kw_linger *l)
 	cancel_delayed_work(&l->work);
 	if (!kw_linger_is_acked(sk)) {
 		kw_counter_add(of->counters, KW_CNT_LINGER_RESET, 1);
-		sock_no_linger(sk);
+		kw_sock_reset(l->sock);
+	} else {
+		sock_release(l->sock);
 	}
-	sock_release(l->sock);
 	kfree(l);
 	spin_lock(&of->lock);
 	if (!--of->nr)

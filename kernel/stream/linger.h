@@ -64,6 +64,7 @@ struct kw_linger {
 void kw_lingers_init(struct kw_lingers *of, struct kw_counters __percpu *counters);
 void kw_lingers_open(struct kw_lingers *of);
 void kw_lingers_close(struct kw_lingers *of);
+void kw_sock_reset(struct socket *sock);
 void kw_sock_close(struct socket *sock);
 void kw_sock_drop(struct sock *sk);
 kuid_t kw_linger_owner(struct user_namespace *ns, kuid_t uid);

@@ -99,8 +99,11 @@ void kw_stream_check_peer(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 
-	/* A connection that was reset is shut down as well: that is no FIN. */
-	if (s->peer_fin || sk->sk_err || !(sk->sk_shutdown & RCV_SHUTDOWN))
+	/*
+	 * A connection that was reset is shut down as well, and its error may
+	 * have been reported to who sent: only tcp_fin() sets SOCK_DONE.
+	 */
+	if (s->peer_fin || sk->sk_err || !sock_flag(sk, SOCK_DONE))
 		return;
 	s->peer_fin = true;
 	if (kw_stream_cut_off(s))
@@ -273,7 +276,7 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 	if (!s->peer_fin || kw_zc_busy(s))
 		return KW_END_WAIT;
 	/* TCP sends the rest by itself, but for those who wait for that. */
-	return !s->domain->user && kw_end_holds(s) ? KW_END_LINGER : KW_END_FINISH;
+	return !s->domain->user && kw_end_holds(s) ? KW_END_WAIT : KW_END_FINISH;
 }
 
 static void kw_end_detach(struct kw_stream *s)
@@ -322,9 +325,7 @@ static void kw_end_socket(struct kw_stream *s, unsigned long limit)
 		kw_sock_close(s->sock);
 		return;
 	}
-	/* Without time to linger closing resets. */
-	sock_no_linger(s->sock->sk);
-	sock_release(s->sock);
+	kw_sock_reset(s->sock);
 }
 
 static unsigned long kw_end_linger_limit(const struct kw_stream *s)

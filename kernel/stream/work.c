@@ -124,6 +124,9 @@ void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
 {
 	s->deadline = jiffies + timeout;
 	kw_stream_queue(s, &s->end_work, timeout);
+	/* An abort does not wait for the lock, nor for what the deadline is for. */
+	if (READ_ONCE(s->abort))
+		kw_stream_queue(s, &s->end_work, 0);
 }
 
 /**

@@ -74,14 +74,17 @@ static void kt_test_lost_last_fin(struct kunit *test)
 	struct sock *sk = sock->sk;
 
 	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
-	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(sk->sk_state) ==
-					 TCP_CLOSE_WAIT));
+	/* Otherwise it would send its FIN again, and have a reset for that. */
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->peer->sk->sk_state) ==
+					 TCP_FIN_WAIT2));
 	kt_lose_fin(sock, TCP_LAST_ACK);
 	sock_hold(sk);
 	kw_sock_close(sock);
-	/* No reset is owed to a peer that has closed, but the socket is gone. */
 	KUNIT_EXPECT_EQ(test, TCP_CLOSE, sk->sk_state);
 	sock_put(sk);
+	/* The peer can still receive, and would wait for more. */
+	l->peer->sk->sk_rcvtimeo = 30 * HZ;
+	KUNIT_EXPECT_EQ(test, -ECONNRESET, kt_peer_end(l));
 }
 
 static void kt_test_unread(struct kunit *test)

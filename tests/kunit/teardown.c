@@ -313,9 +313,13 @@ static void kt_test_delivers_but_fin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0ULL, kw_counter_read(l->counters, KW_CNT_LINGER_RESET));
 }
 
-/* the same if the peer has ended first; */
+/* if the peer has ended first, in an end in order: as long as it takes; */
 static void kt_test_delivers_to_who_ends(struct kunit *test)
 {
+	static const struct kw_stream_params params = {
+		.crc = true,
+		.initiator = true,
+	};
 	const struct kw_wqe w = {
 		.opcode = KIWARP_OP_SEND,
 		.num_sge = 1,
@@ -323,10 +327,12 @@ static void kt_test_delivers_to_who_ends(struct kunit *test)
 	};
 	struct kt_link *l = kt_link_connect(test, 1448, 0);
 	struct sock *sk = l->early->sk;
+	struct kt_segment seg;
+	u8 byte;
 
 	inet_csk(sk)->icsk_rto_min = 60 * HZ;
 	l->domain.user = false;
-	kt_link_start(l, &kt_params);
+	kt_link_start(l, &params);
 	kt_post(l, &w);
 	kw_stream_kick(&l->s, KW_KICK_SLEEP);
 	KUNIT_ASSERT_TRUE(test, kt_until(kt_acknowledged_all(l)));
@@ -337,13 +343,17 @@ static void kt_test_delivers_to_who_ends(struct kunit *test)
 	kt_post(l, &w);
 	kw_stream_kick(&l->s, KW_KICK_LOCKED);
 	release_sock(sk);
-	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.unused)));
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.fin_sent)));
 	flush_delayed_work(&l->s.end_work);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
 	release_sock(l->peer->sk);
 	kt_ended(l);
 	KUNIT_EXPECT_TRUE(test, l->closing);
 	KUNIT_EXPECT_EQ(test, 0ULL, kw_counter_read(l->counters, KW_CNT_LINGER_RESET));
+	KUNIT_EXPECT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(test, 0, kt_peer_read(l, &byte, 1));
 }
 
 /* a process's at once. */
@@ -355,6 +365,41 @@ static void kt_test_user_lingers(struct kunit *test)
 	release_sock(l->peer->sk);
 	KUNIT_EXPECT_FALSE(test, l->delivered);
 	KUNIT_EXPECT_EQ(test, l->linger, 100UL * HZ);
+}
+
+/* What an abort is to end may fail before the worker looks: it ends at once. */
+static void kt_test_fails_in_an_abort(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
+	struct sock *sk = l->s.sock->sk;
+	bool waits;
+
+	lock_sock(sk);
+	preempt_disable();
+	kw_stream_abort(&l->s);
+	kw_stream_set_deadline(&l->s, KW_ERROR_TIMEOUT);
+	waits = timer_pending(&l->s.end_work.timer);
+	preempt_enable();
+	release_sock(sk);
+	KUNIT_EXPECT_FALSE(test, waits);
+	kt_ended(l);
+}
+
+/* A reset is no FIN, even if who sent something has taken TCP's error. */
+static void kt_test_reset_is_no_fin(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 1448, 0);
+	struct sock *sk = l->early->sk;
+
+	lock_sock(l->peer->sk);
+	tcp_disconnect(l->peer->sk, 0);
+	release_sock(l->peer->sk);
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(sk->sk_state) == TCP_CLOSE));
+	KUNIT_EXPECT_EQ(test, -ECONNRESET, sock_error(sk));
+	kt_link_start(l, &kt_params);
+	kt_ended(l);
+	KUNIT_EXPECT_FALSE(test, l->closing);
+	KUNIT_EXPECT_EQ(test, l->why, KW_FAIL_FATAL);
 }
 
 /*
@@ -394,6 +439,8 @@ static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_delivers_but_fin),
 	KUNIT_CASE(kt_test_delivers_to_who_ends),
 	KUNIT_CASE(kt_test_user_lingers),
+	KUNIT_CASE(kt_test_fails_in_an_abort),
+	KUNIT_CASE(kt_test_reset_is_no_fin),
 	KUNIT_CASE(kt_test_fails_at_the_end),
 	{}
 };

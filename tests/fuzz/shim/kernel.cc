@@ -258,6 +258,11 @@ void sock_no_linger(sock* sk) {
 
 /* linger.c is not among the fuzzed files: this closes in order, as it does. */
 void kw_sock_close(socket* sock) { sock_release(sock); }
+
+void kw_sock_reset(socket* sock) {
+  sock_no_linger(sock->sk);
+  sock_release(sock);
+}
 // Of kernel consumers alone: the queue pair under test is a process's.
 void kw_sock_drop(struct sock*) {}
 

@@ -329,7 +329,7 @@ check "no report in $MINUTES minutes of seed $SEED" run_events
 # After a report, nothing can be said of what is left.
 ! reported || finish
 end_all
-check "all processes end" until_true 60 all_dead
+check "all processes end" until_true 600 all_dead
 check "both users' programs came to their end" came_to_end
 check "each kind of call was made" did "${kinds[@]}"
 look_end
