@@ -278,6 +278,9 @@ struct ib_mr *kw_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 len,
 
 	if (access & ~(KW_MR_ACCESS | IB_ACCESS_OPTIONAL))
 		return ERR_PTR(-EOPNOTSUPP);
+	/* The exporter may map it as memory that has no atomic instructions. */
+	if (!IS_ENABLED(CONFIG_X86) && access & IB_ACCESS_REMOTE_ATOMIC)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (!kw_mr_range_good(offset, len, iova))
 		return ERR_PTR(-EINVAL);
 	mr = kw_mr_new(ibpd, access);

@@ -2,9 +2,11 @@
 /*
  * Memory of dma-bufs, for regions.
  *
- * The CPU copies data, in any context. So the exporter must support vmap. The
- * mapping pins the pages. What is sent from there is always copied: when the
- * region goes the exporter may free pages that TCP still refers to.
+ * The CPU copies data, in any context. So the exporter must support vmap. That
+ * alone does not keep the pages: TTM's exporters move or swap a mapped buffer,
+ * and free its pages, unless it is pinned or attached as well. What is sent from
+ * there is always copied: when the region goes the exporter may free pages that
+ * TCP still refers to.
  *
  * A copy is not bracketed by dma_buf_begin_cpu_access() and _end_cpu_access(),
  * which may sleep. Where devices are coherent with the CPU's caches that is not
@@ -12,6 +14,7 @@
  * by DMA_BUF_IOCTL_SYNC, as for its own mapping of the buffer.
  */
 #include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <linux/iosys-map.h>
 #include <linux/pfn.h>
 #include <linux/slab.h>
@@ -23,15 +26,56 @@
 
 KW_IMPORT_NS_DMA_BUF;
 
+/* A buffer that is pinned does not move, but an importer has to have this. */
+static void kw_dmabuf_moved(struct dma_buf_attachment *at)
+{
+}
+
+/* No peer to peer. The second field's name is not the same in all kernels. */
+static const struct dma_buf_attach_ops kw_dmabuf_attach_ops = {
+	false, kw_dmabuf_moved
+};
+
+static void kw_dmabuf_unpin(struct dma_buf *buf, struct dma_buf_attachment *at)
+{
+	if (dma_buf_is_dynamic(buf)) {
+		dma_resv_lock(buf->resv, NULL);
+		dma_buf_unpin(at);
+		dma_resv_unlock(buf->resv);
+	}
+	dma_buf_detach(buf, at);
+}
+
+/* Have the exporter keep the buffer where it is, in the CPU's memory. */
+static struct dma_buf_attachment *kw_dmabuf_pin(struct dma_buf *buf,
+						struct device *dev)
+{
+	struct dma_buf_attachment *at;
+	int ret;
+
+	/* Exporters without pin do not move what is attached. */
+	if (!dma_buf_is_dynamic(buf))
+		return dma_buf_attach(buf, dev);
+	at = dma_buf_dynamic_attach(buf, dev, &kw_dmabuf_attach_ops, NULL);
+	if (IS_ERR(at))
+		return at;
+	dma_resv_lock(buf->resv, NULL);
+	ret = dma_buf_pin(at);
+	dma_resv_unlock(buf->resv);
+	if (!ret)
+		return at;
+	dma_buf_detach(buf, at);
+	return ERR_PTR(ret);
+}
+
 static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
 {
 	struct iosys_map map;
 	int ret;
 
 	ret = dma_buf_vmap_unlocked(buf, &map);
-	/* An exporter may have another error for what it cannot do at all. */
 	if (ret)
-		return ret == -ENOMEM || ret == -EINTR ? ret : -EOPNOTSUPP;
+		return ret;
 	/* A device's memory takes other instructions than those that copy. */
 	if (map.is_iomem) {
 		dma_buf_vunmap_unlocked(buf, &map);
@@ -51,11 +95,12 @@ static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
  * Context: process.
  * Return: 0; -EBADF or -EINVAL for what is no dma-buf, -EINVAL for a range that
  * is not in it. -EACCES for write access to a buffer that may be read only,
- * -EOPNOTSUPP if a CPU cannot access it; -ENOMEM (RLIMIT_MEMLOCK, too). If it
- * fails, @mr has to be freed.
+ * -EOPNOTSUPP if a CPU cannot access it, or it cannot be kept in place; -ENOMEM
+ * (RLIMIT_MEMLOCK, too). If it fails, @mr has to be freed.
  */
 int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 {
+	struct dma_buf_attachment *at;
 	struct dma_buf *buf;
 	u8 *va;
 	int ret = -EINVAL;
@@ -77,18 +122,28 @@ int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 	ret = kw_lock_pages(&mr->dmabuf_locked, PFN_UP(buf->size));
 	if (ret)
 		goto put;
-	ret = kw_dmabuf_vmap(buf, &va);
+	at = kw_dmabuf_pin(buf, &mr->ib.device->dev);
+	ret = PTR_ERR_OR_ZERO(at);
 	if (ret)
 		goto unlock;
+	ret = kw_dmabuf_vmap(buf, &va);
+	if (ret)
+		goto unpin;
 	mr->mem.ext->va = va + offset;
 	mr->mem.nr_ext = 1;
 	mr->mem.len = len;
 	mr->mem.copied = true;
 	mr->dmabuf = buf;
+	mr->dmabuf_at = at;
 	mr->dmabuf_va = va;
 	return 0;
+unpin:
+	kw_dmabuf_unpin(buf, at);
 unlock:
 	kw_unlock_pages(&mr->dmabuf_locked);
+	/* An exporter may have another error for what it cannot do at all. */
+	if (ret != -ENOMEM && ret != -EINTR)
+		ret = -EOPNOTSUPP;
 put:
 	dma_buf_put(buf);
 	return ret;
@@ -107,6 +162,7 @@ void kw_dmabuf_unmap(struct kw_mr *mr)
 	if (!mr->dmabuf)
 		return;
 	dma_buf_vunmap_unlocked(mr->dmabuf, &map);
+	kw_dmabuf_unpin(mr->dmabuf, mr->dmabuf_at);
 	dma_buf_put(mr->dmabuf);
 	kw_unlock_pages(&mr->dmabuf_locked);
 }

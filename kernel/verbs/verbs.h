@@ -232,6 +232,7 @@ struct kw_pd {
  * @umem: pinned pages of a process, or NULL
  * @windows: how many memory windows are bound to it
  * @dmabuf: the memory is part of this buffer; NULL for all others
+ * @dmabuf_at: what keeps that in place
  * @dmabuf_va: where it is mapped in the kernel
  * @dmabuf_locked: its pages, and the user whose locked memory they count to
  * @replaced: re-registered: another object has its place and STag
@@ -250,6 +251,7 @@ struct kw_mr {
 	struct ib_umem *umem;
 	u32 windows;
 	struct dma_buf *dmabuf;
+	struct dma_buf_attachment *dmabuf_at;
 	u8 *dmabuf_va;
 	struct kw_locked dmabuf_locked;
 	bool replaced;

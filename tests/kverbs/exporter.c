@@ -24,9 +24,48 @@ KT_IMPORT_NS_DMA_BUF;
 struct kt_exported {
 	enum kt_export kind;
 	void *mem;
+	atomic_t kept;		/* attachments, or pins */
+	atomic_t mapped;
 };
 
-static atomic_t kt_mapped, kt_left;
+static atomic_t kt_mapped, kt_left, kt_loose;
+
+static void kt_keep(struct kt_exported *x)
+{
+	atomic_inc(&x->kept);
+}
+
+static void kt_let_go(struct kt_exported *x)
+{
+	if (atomic_dec_and_test(&x->kept) && atomic_read(&x->mapped))
+		atomic_inc(&kt_loose);
+}
+
+static int kt_export_attach(struct dma_buf *buf, struct dma_buf_attachment *at)
+{
+	kt_keep(buf->priv);
+	return 0;
+}
+
+static void kt_export_detach(struct dma_buf *buf, struct dma_buf_attachment *at)
+{
+	kt_let_go(buf->priv);
+}
+
+static int kt_export_pin(struct dma_buf_attachment *at)
+{
+	struct kt_exported *x = at->dmabuf->priv;
+
+	if (x->kind == KT_EXPORT_NO_PIN)
+		return -EINVAL;
+	kt_keep(x);
+	return 0;
+}
+
+static void kt_export_unpin(struct dma_buf_attachment *at)
+{
+	kt_let_go(at->dmabuf->priv);
+}
 
 /* There is no device to map it for. */
 static struct sg_table *kt_export_map(struct dma_buf_attachment *at,
@@ -48,12 +87,18 @@ static int kt_export_vmap(struct dma_buf *buf, struct iosys_map *map)
 		iosys_map_set_vaddr_iomem(map, (void __iomem *)x->mem);
 	else
 		iosys_map_set_vaddr(map, x->mem);
+	if (!atomic_read(&x->kept))
+		atomic_inc(&kt_loose);
+	atomic_inc(&x->mapped);
 	atomic_inc(&kt_mapped);
 	return 0;
 }
 
 static void kt_export_vunmap(struct dma_buf *buf, struct iosys_map *map)
 {
+	struct kt_exported *x = buf->priv;
+
+	atomic_dec(&x->mapped);
 	atomic_dec(&kt_mapped);
 }
 
@@ -67,6 +112,18 @@ static void kt_export_release(struct dma_buf *buf)
 }
 
 static const struct dma_buf_ops kt_export_ops = {
+	.attach = kt_export_attach,
+	.detach = kt_export_detach,
+	.map_dma_buf = kt_export_map,
+	.unmap_dma_buf = kt_export_unmap,
+	.vmap = kt_export_vmap,
+	.vunmap = kt_export_vunmap,
+	.release = kt_export_release,
+};
+
+static const struct dma_buf_ops kt_export_moves_ops = {
+	.pin = kt_export_pin,
+	.unpin = kt_export_unpin,
 	.map_dma_buf = kt_export_map,
 	.unmap_dma_buf = kt_export_unmap,
 	.vmap = kt_export_vmap,
@@ -79,6 +136,19 @@ static const struct dma_buf_ops kt_export_no_vmap_ops = {
 	.unmap_dma_buf = kt_export_unmap,
 	.release = kt_export_release,
 };
+
+static const struct dma_buf_ops *kt_ops(enum kt_export kind)
+{
+	switch (kind) {
+	case KT_EXPORT_NO_VMAP:
+		return &kt_export_no_vmap_ops;
+	case KT_EXPORT_MOVES:
+	case KT_EXPORT_NO_PIN:
+		return &kt_export_moves_ops;
+	default:
+		return &kt_export_ops;
+	}
+}
 
 static int kt_export(enum kt_export kind)
 {
@@ -96,8 +166,7 @@ static int kt_export(enum kt_export kind)
 		kfree(x);
 		return -ENOMEM;
 	}
-	info.ops = kind == KT_EXPORT_NO_VMAP ? &kt_export_no_vmap_ops :
-					       &kt_export_ops;
+	info.ops = kt_ops(kind);
 	info.size = KT_EXPORT_PAGES * PAGE_SIZE;
 	info.flags = kind == KT_EXPORT_READ_ONLY ? O_RDONLY : O_RDWR;
 	info.priv = x;
@@ -124,6 +193,8 @@ static long kt_exporter_ioctl(struct file *file, unsigned int cmd,
 		return atomic_read(&kt_mapped);
 	case KT_EXPORT_LEFT:
 		return atomic_read(&kt_left);
+	case KT_EXPORT_LOOSE:
+		return atomic_read(&kt_loose);
 	}
 	return -ENOTTY;
 }

@@ -14,6 +14,9 @@
 /* Returns how many buffers there are. */
 #define KT_EXPORT_LEFT		_IO('k', 3)
 
+/* Returns how often a buffer was mapped that was free to move. */
+#define KT_EXPORT_LOOSE		_IO('k', 4)
+
 #define KT_EXPORT_PAGES		8
 
 /**
@@ -22,6 +25,8 @@
  * @KT_EXPORT_READ_ONLY: the file may only be read
  * @KT_EXPORT_NO_VMAP: it has no vmap
  * @KT_EXPORT_IOMEM: its memory is a device's
+ * @KT_EXPORT_MOVES: it moves what is attached, unless it is pinned
+ * @KT_EXPORT_NO_PIN: as that, but cannot pin
  * @KT_NR_EXPORTS: how many there are
  *
  * There is none whose vmap fails: of that the kernel's dma-buf core warns, and a
@@ -32,6 +37,8 @@ enum kt_export {
 	KT_EXPORT_READ_ONLY,
 	KT_EXPORT_NO_VMAP,
 	KT_EXPORT_IOMEM,
+	KT_EXPORT_MOVES,
+	KT_EXPORT_NO_PIN,
 	KT_NR_EXPORTS,
 };
 

@@ -23,11 +23,30 @@ nvme_relink() {
 
 # unless_connecting COMMAND...: for what takes a device away. nvme-rdma does not know that a controller
 # which it makes, or connects again, uses the device. If that fails it frees queue pairs of a device
-# that has gone meanwhile, whatever device that is. Fails with 75 at such a time. (A controller that
-# loses its connection right after the look may still meet it.)
-unless_connecting() { flock -w 3 -E 75 "$LOGS/nvme.lock" bash -c '
-	! cat /sys/class/nvme/nvme*/state 2>/dev/null | grep -qx connecting || exit 75
-	"$@"' - "$@"; }
+# that has gone meanwhile, whatever device that is. Fails with 75 at such a time: a controller is there,
+# and its disk cannot be read just now. (It may still lose its connection right after that.)
+unless_connecting() { flock -w 3 -E 75 "$LOGS/nvme.lock" bash -c 'nvme_steady || exit 75; "$@"' - "$@"; }
+
+nvme_steady() {
+	local state disk
+	for state in /sys/class/nvme/nvme*/state; do
+		[ ! -e "$state" ] || grep -qx live "$state" || return
+	done
+	for disk in /dev/nvme*n*; do
+		[ ! -b "$disk" ] || timeout 10 dd if="$disk" of=/dev/null bs=4k count=1 iflag=direct status=none || return
+	done
+}
+
+# without_nvme COMMAND...: the same for what takes one device after the other away, so that the host
+# would connect again by one of them when the target's has gone: it disconnects first.
+without_nvme() { unless_connecting disconnected "$@"; }
+
+disconnected() {
+	nvme disconnect -n "$NQN"
+	"$@"
+}
+
+export -f nvme_steady disconnected
 
 # How often each was done.
 nvme_count() { note "devices deleted under NVMe: $(grep -c "^device deleted" "$LOGS/events"), modules loaded again:" \

@@ -190,7 +190,7 @@ relink() {
 
 reload() {
 	local rc=0
-	unless_connecting timeout 120 rmmod kiwarp || rc=$?
+	without_nvme timeout 120 rmmod kiwarp || rc=$?
 	[ "$rc" != 75 ] || { echo "NVMe connects: no rmmod"; return; }
 	[ "$rc" = 0 ] || echo "rmmod: $rc"
 	if insmod "$KIWARP_KO"; then echo "module loaded again"; else echo "insmod: $?"; fi

@@ -158,6 +158,7 @@ class Exporter {
   }
   int mapped() const { return ioctl(file_.get(), KT_EXPORT_MAPPED); }
   int left() const { return ioctl(file_.get(), KT_EXPORT_LEFT); }
+  int loose() const { return ioctl(file_.get(), KT_EXPORT_LOOSE); }
 
  private:
   DmabufFd file_;
@@ -183,6 +184,8 @@ void exporters(Env& env, const Exporter& exporter) {
       {KT_EXPORT_USUAL, "a usual exporter", 0},
       {KT_EXPORT_NO_VMAP, "an exporter without vmap", EOPNOTSUPP},
       {KT_EXPORT_IOMEM, "a device's memory", EOPNOTSUPP},
+      {KT_EXPORT_MOVES, "an exporter that moves buffers", 0},
+      {KT_EXPORT_NO_PIN, "one that cannot pin them", EOPNOTSUPP},
   };
   for (const auto& each : kKinds) {
     {
@@ -193,6 +196,7 @@ void exporters(Env& env, const Exporter& exporter) {
     }
     expectSame(strf("%s: mappings left", each.what), "0", strf("%d", exporter.mapped()));
     expectSame(strf("%s: buffers left", each.what), "0", strf("%d", exporter.left()));
+    expectSame(strf("%s: free to move", each.what), "0", strf("%d", exporter.loose()));
   }
 }
 
