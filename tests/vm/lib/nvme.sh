@@ -61,7 +61,7 @@ fio_nvme() { fio_on "$(nvme_disk)" "$@"; }
 nvme_load() {
 	local disk
 	disk=$(nvme_disk) || { echo "no disk"; return 1; }
-	fio_load "$1" --filename="$disk" --offset_increment=2m
+	fio_load "$1" --filename="$disk" --allow_file_create=0 --offset_increment=2m
 	until_true 60 flows
 }
 

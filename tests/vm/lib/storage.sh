@@ -92,12 +92,13 @@ fio_verify() {
 	fio_jobs --name="$name" "$@"
 }
 
-# fio_on DISK ARG...: jobs on a disk, which is to be there.
+# fio_on DISK ARG...: jobs on a disk, which is to be there. If it goes fio must not make a file of that
+# name, which would keep the kernel from making the device's once more.
 fio_on() {
 	local disk=$1
 	shift
 	[ -b "$disk" ] || { echo "no disk"; return 1; }
-	fio_jobs --filename="$disk" "$@"
+	fio_jobs --filename="$disk" --allow_file_create=0 "$@"
 }
 
 # fio_load NAME ARG...: I/O without end in the background, on what ARG says, until it is ended by
