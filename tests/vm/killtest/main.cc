@@ -18,7 +18,7 @@ const char kUsage[] =
     "  --qps N       connections of the client (4)\n"
     "  --seconds N   the client disconnects after that long (0: never)\n"
     "  --dereg N     the client deregisters what it sends from after N completions (0: never)\n"
-    "  --loop        the server goes on when its connections have ended\n"
+    "  --loop        goes on when its connections have ended\n"
     "Prints \"flowing\" once all connections move data, \"ended\" for each that ends. Exit: 0 "
     "every\n"
     "work request came back, 1 some did not or nothing could be set up, 2 usage, 5 the device "
