@@ -54,7 +54,9 @@ static bool kw_close_progress(struct kw_stream *s)
 	u32 una = tcp_sk(s->sock->sk)->snd_una;
 	u32 bytes = s->orq_len ? s->orq[s->orq_head].done : 0;
 	bool taken = una != s->una;
-	bool own = kw_zc_busy(s) || kw_tx_own_left(s);
+	/* After both FINs the peer can ask for nothing more. */
+	bool own = kw_zc_busy(s) || kw_tx_own_left(s) ||
+		   (s->peer_fin && s->fin_sent);
 	bool answered = bytes != s->answered || s->orq_head != s->answering;
 
 	s->una = una;
@@ -276,7 +278,9 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 	if (!s->peer_fin || kw_zc_busy(s))
 		return KW_END_WAIT;
 	/* TCP sends the rest by itself, but for those who wait for that. */
-	return !s->domain->user && kw_end_holds(s) ? KW_END_WAIT : KW_END_FINISH;
+	if (s->domain->user || !kw_end_holds(s))
+		return KW_END_FINISH;
+	return s->state == KW_STREAM_CLOSING ? KW_END_WAIT : KW_END_LINGER;
 }
 
 static void kw_end_detach(struct kw_stream *s)

@@ -68,6 +68,35 @@ static struct dma_buf_attachment *kw_dmabuf_pin(struct dma_buf *buf,
 	return ERR_PTR(ret);
 }
 
+/*
+ * To keep a buffer the exporter may have begun to move it, with the device
+ * copying. Until that is done the new pages hold what was in them before.
+ */
+static int kw_dmabuf_await(struct dma_buf *buf)
+{
+	long ret = dma_resv_wait_timeout(buf->resv, DMA_RESV_USAGE_KERNEL, true,
+					 MAX_SCHEDULE_TIMEOUT);
+
+	return min(ret, 0L);
+}
+
+/* Exporters have various errors for what they cannot do at all. */
+static int kw_dmabuf_errno(int ret)
+{
+	switch (ret) {
+	case -ENOMEM:
+	case -EAGAIN:
+	case -EBUSY:
+	case -ENOSPC:
+		return ret;
+	case -EINTR:
+	case -ERESTARTSYS:
+		return -EINTR;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
 static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
 {
 	struct iosys_map map;
@@ -96,7 +125,8 @@ static int kw_dmabuf_vmap(struct dma_buf *buf, u8 **va)
  * Return: 0; -EBADF or -EINVAL for what is no dma-buf, -EINVAL for a range that
  * is not in it. -EACCES for write access to a buffer that may be read only,
  * -EOPNOTSUPP if a CPU cannot access it, or it cannot be kept in place; -ENOMEM
- * (RLIMIT_MEMLOCK, too). If it fails, @mr has to be freed.
+ * (RLIMIT_MEMLOCK, too). -EINTR by a signal; -EAGAIN, -EBUSY, -ENOSPC as the
+ * exporter gives it. If it fails, @mr has to be freed.
  */
 int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 {
@@ -126,7 +156,9 @@ int kw_dmabuf_map(struct kw_mr *mr, int fd, u64 offset, u64 len)
 	ret = PTR_ERR_OR_ZERO(at);
 	if (ret)
 		goto unlock;
-	ret = kw_dmabuf_vmap(buf, &va);
+	ret = kw_dmabuf_await(buf);
+	if (!ret)
+		ret = kw_dmabuf_vmap(buf, &va);
 	if (ret)
 		goto unpin;
 	mr->mem.ext->va = va + offset;
@@ -141,9 +173,7 @@ unpin:
 	kw_dmabuf_unpin(buf, at);
 unlock:
 	kw_unlock_pages(&mr->dmabuf_locked);
-	/* An exporter may have another error for what it cannot do at all. */
-	if (ret != -ENOMEM && ret != -EINTR)
-		ret = -EOPNOTSUPP;
+	ret = kw_dmabuf_errno(ret);
 put:
 	dma_buf_put(buf);
 	return ret;

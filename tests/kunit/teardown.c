@@ -347,6 +347,10 @@ static void kt_test_delivers_to_who_ends(struct kunit *test)
 	flush_delayed_work(&l->s.end_work);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	/* A peer that has taken some since the last look has no limit. */
+	l->s.una--;
+	kt_limit(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 	release_sock(l->peer->sk);
 	kt_ended(l);
 	KUNIT_EXPECT_TRUE(test, l->closing);
