@@ -177,15 +177,15 @@ void expectReg(Env& env, const std::string& what, int error, int fd, size_t leng
 // What an exporter cannot do is an error of its own, and a refusal leaves nothing.
 void exporters(Env& env, const Exporter& exporter) {
   constexpr struct {
-    kt_export kind;
     const char* what;
+    kt_export kind;
     int error;
   } kKinds[] = {
-      {KT_EXPORT_USUAL, "a usual exporter", 0},
-      {KT_EXPORT_NO_VMAP, "an exporter without vmap", EOPNOTSUPP},
-      {KT_EXPORT_IOMEM, "a device's memory", EOPNOTSUPP},
-      {KT_EXPORT_MOVES, "an exporter that moves buffers", 0},
-      {KT_EXPORT_NO_PIN, "one that cannot pin them", EOPNOTSUPP},
+      {"a usual exporter", KT_EXPORT_USUAL, 0},
+      {"an exporter without vmap", KT_EXPORT_NO_VMAP, EOPNOTSUPP},
+      {"a device's memory", KT_EXPORT_IOMEM, EOPNOTSUPP},
+      {"an exporter that moves buffers", KT_EXPORT_MOVES, 0},
+      {"one that cannot pin them", KT_EXPORT_NO_PIN, EOPNOTSUPP},
   };
   for (const auto& each : kKinds) {
     {
