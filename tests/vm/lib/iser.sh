@@ -75,7 +75,7 @@ scsi_load() {
 	local disk
 	disk=$(scsi_disk)
 	echo 2 >"/sys/block/${disk##*/}/queue/nomerges"
-	fio_load load --filename="$disk" --offset_increment=2m --continue_on_error=io &&
+	fio_load load --filename="$disk" --allow_file_create=0 --offset_increment=2m --continue_on_error=io &&
 		until_true 60 scsi_flows
 }
 

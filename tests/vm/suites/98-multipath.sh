@@ -115,7 +115,7 @@ dm_uses_both() {
 	done
 }
 
-dm_load() { fio_load load --filename="$(dm_disk)" --offset_increment=2m && until_true 60 dm_flows; }
+dm_load() { fio_load load --filename="$(dm_disk)" --allow_file_create=0 --offset_increment=2m && until_true 60 dm_flows; }
 
 iser_wire_cut() {
 	ip link set va down

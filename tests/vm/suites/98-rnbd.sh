@@ -34,7 +34,7 @@ server_writes() {
 }
 
 rnbd_load() { # NAME
-	fio_load "$1" --filename="$disk" --offset_increment=2m && until_true 60 flows
+	fio_load "$1" --filename="$disk" --allow_file_create=0 --offset_increment=2m && until_true 60 flows
 }
 
 flows() { grows ios_done "$disk"; }

@@ -15,7 +15,7 @@ named() { HOST=$1 howto scaling hosts-name; }
 refused_by_name() { dmesg | grep "is not allowed, hostnqn: $1"; }
 
 load() {
-	fio_load load --filename="$(nvme_disk)" --offset="$second_area" --offset_increment=2m
+	fio_load load --filename="$(nvme_disk)" --allow_file_create=0 --offset="$second_area" --offset_increment=2m
 	until_true 60 flows
 }
 
