@@ -5,12 +5,15 @@
  */
 #include <linux/debugfs.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
 #include <linux/err.h>
 #include <linux/fcntl.h>
 #include <linux/iosys-map.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 
 #include "exporter.h"
 #include "ktest.h"
@@ -26,9 +29,13 @@ struct kt_exported {
 	void *mem;
 	atomic_t kept;		/* attachments, or pins */
 	atomic_t mapped;
+	struct dma_fence *move;	/* signalled when pinning has moved it */
+	struct delayed_work move_work;
+	bool moved;
 };
 
 static atomic_t kt_mapped, kt_left, kt_loose;
+static DEFINE_SPINLOCK(kt_move_lock);
 
 static void kt_keep(struct kt_exported *x)
 {
@@ -52,14 +59,59 @@ static void kt_export_detach(struct dma_buf *buf, struct dma_buf_attachment *at)
 	kt_let_go(buf->priv);
 }
 
+static const char *kt_move_name(struct dma_fence *fence)
+{
+	return "kiwarp_ktest";
+}
+
+static const struct dma_fence_ops kt_move_ops = {
+	.get_driver_name = kt_move_name,
+	.get_timeline_name = kt_move_name,
+};
+
+static void kt_move_work(struct work_struct *work)
+{
+	struct kt_exported *x = container_of(to_delayed_work(work),
+					     struct kt_exported, move_work);
+
+	WRITE_ONCE(x->moved, true);
+	dma_fence_signal(x->move);
+}
+
+/* As a graphics device that copies the buffer to the host's memory. */
+static int kt_move(struct kt_exported *x, struct dma_resv *resv)
+{
+	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	int ret;
+
+	if (!fence)
+		return -ENOMEM;
+	dma_fence_init(fence, &kt_move_ops, &kt_move_lock,
+		       dma_fence_context_alloc(1), 1);
+	ret = dma_resv_reserve_fences(resv, 1);
+	if (ret) {
+		dma_fence_put(fence);
+		return ret;
+	}
+	dma_resv_add_fence(resv, fence, DMA_RESV_USAGE_KERNEL);
+	x->move = fence;
+	INIT_DELAYED_WORK(&x->move_work, kt_move_work);
+	schedule_delayed_work(&x->move_work, HZ / 5);
+	return 0;
+}
+
 static int kt_export_pin(struct dma_buf_attachment *at)
 {
 	struct kt_exported *x = at->dmabuf->priv;
+	int ret = 0;
 
 	if (x->kind == KT_EXPORT_NO_PIN)
 		return -EINVAL;
-	kt_keep(x);
-	return 0;
+	if (!x->move)
+		ret = kt_move(x, at->dmabuf->resv);
+	if (!ret)
+		kt_keep(x);
+	return ret;
 }
 
 static void kt_export_unpin(struct dma_buf_attachment *at)
@@ -87,7 +139,7 @@ static int kt_export_vmap(struct dma_buf *buf, struct iosys_map *map)
 		iosys_map_set_vaddr_iomem(map, (void __iomem *)x->mem);
 	else
 		iosys_map_set_vaddr(map, x->mem);
-	if (!atomic_read(&x->kept))
+	if (!atomic_read(&x->kept) || (x->move && !READ_ONCE(x->moved)))
 		atomic_inc(&kt_loose);
 	atomic_inc(&x->mapped);
 	atomic_inc(&kt_mapped);
@@ -106,6 +158,10 @@ static void kt_export_release(struct dma_buf *buf)
 {
 	struct kt_exported *x = buf->priv;
 
+	if (x->move) {
+		flush_delayed_work(&x->move_work);
+		dma_fence_put(x->move);
+	}
 	vfree(x->mem);
 	kfree(x);
 	atomic_dec(&kt_left);

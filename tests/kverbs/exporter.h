@@ -14,7 +14,7 @@
 /* Returns how many buffers there are. */
 #define KT_EXPORT_LEFT		_IO('k', 3)
 
-/* Returns how often a buffer was mapped that was free to move. */
+/* Returns how often a buffer was mapped that was free to move, or being moved. */
 #define KT_EXPORT_LOOSE		_IO('k', 4)
 
 #define KT_EXPORT_PAGES		8
@@ -25,7 +25,8 @@
  * @KT_EXPORT_READ_ONLY: the file may only be read
  * @KT_EXPORT_NO_VMAP: it has no vmap
  * @KT_EXPORT_IOMEM: its memory is a device's
- * @KT_EXPORT_MOVES: it moves what is attached, unless it is pinned
+ * @KT_EXPORT_MOVES: it moves what is attached, unless it is pinned, which takes
+ *	a moment after pin has returned
  * @KT_EXPORT_NO_PIN: as that, but cannot pin
  * @KT_NR_EXPORTS: how many there are
  *
