@@ -20,6 +20,20 @@ static atomic_t kw_eps_alive;
 static void kw_ep_work(struct work_struct *work);
 static void kw_ep_timer(struct work_struct *work);
 
+/* Those on the list are told when the device goes. None comes after that. */
+static bool kw_ep_publish(struct kw_ep *ep)
+{
+	struct kw_device *dev = ep->dev;
+	bool closed;
+
+	spin_lock(&dev->eps_lock);
+	closed = dev->eps_closed;
+	if (!closed)
+		list_add_tail(&ep->node, &dev->eps);
+	spin_unlock(&dev->eps_lock);
+	return !closed;
+}
+
 /**
  * kw_ep_create() - make an endpoint
  * @dev: the device, which the endpoint then holds
@@ -27,7 +41,8 @@ static void kw_ep_timer(struct work_struct *work);
  *
  * Context: process.
  * Return: the endpoint in state %KW_EP_NEW, with the reference that
- * kw_ep_end() drops; NULL without memory or when the device goes away.
+ * kw_ep_end() drops; ERR_PTR(-ENOMEM), or ERR_PTR(-ENODEV) when the device goes
+ * away.
  */
 struct kw_ep *kw_ep_create(struct kw_device *dev,
 			   const struct kw_charge *charge)
@@ -35,12 +50,16 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 	struct kw_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 
 	if (!ep)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	ep->start = kzalloc(sizeof(*ep->start), GFP_KERNEL_ACCOUNT);
-	if (!ep->start || !ib_device_try_get(&dev->ib)) {
+	if (!ep->start) {
+		kfree(ep);
+		return ERR_PTR(-ENOMEM);
+	}
+	if (!ib_device_try_get(&dev->ib)) {
 		kfree(ep->start);
 		kfree(ep);
-		return NULL;
+		return ERR_PTR(-ENODEV);
 	}
 	kref_init(&ep->ref);
 	mutex_init(&ep->lock);
@@ -56,10 +75,10 @@ struct kw_ep *kw_ep_create(struct kw_device *dev,
 		kw_charge_current(&ep->start->charge);
 	kw_settings_get(dev, &ep->start->set);
 	atomic_inc(&kw_eps_alive);
-	spin_lock(&dev->eps_lock);
-	list_add_tail(&ep->node, &dev->eps);
-	spin_unlock(&dev->eps_lock);
-	return ep;
+	if (kw_ep_publish(ep))
+		return ep;
+	kw_ep_put(ep);
+	return ERR_PTR(-ENODEV);
 }
 
 /**
@@ -627,12 +646,29 @@ static void kw_ep_timer(struct work_struct *work)
 	kw_ep_put(ep);
 }
 
+/*
+ * A device that moves to another network namespace is registered again. The
+ * RDMA core calls this before rdma_cm listens on it.
+ */
+static int kw_cm_enable(struct ib_device *ibdev)
+{
+	struct kw_device *dev = to_kw_dev(ibdev);
+
+	spin_lock(&dev->eps_lock);
+	if (!test_bit(0, &dev->gone))
+		WRITE_ONCE(dev->eps_closed, false);
+	spin_unlock(&dev->eps_lock);
+	return 0;
+}
+
 /**
  * kw_cm_device_gone() - end a device's connections that are not streams yet
  * @dev: the device
  *
  * Listeners' sockets are closed; connections in start-up end, active ones with
- * a CONNECT_REPLY of -ENODEV. Does nothing when there is nothing left to do.
+ * a CONNECT_REPLY of -ENODEV. No others begin: the RDMA core takes the device
+ * from its users one after the other, and processes have it until it comes to
+ * theirs. Does nothing when there is nothing left to do.
  *
  * Context: process; RTNL may be held.
  */
@@ -641,6 +677,9 @@ void kw_cm_device_gone(struct kw_device *dev)
 	struct kw_ep *ep;
 	LIST_HEAD(eps);
 
+	spin_lock(&dev->eps_lock);
+	WRITE_ONCE(dev->eps_closed, true);
+	spin_unlock(&dev->eps_lock);
 	kw_listeners_close(dev);
 	spin_lock(&dev->eps_lock);
 	list_splice_init(&dev->eps, &eps);
@@ -658,6 +697,7 @@ void kw_cm_device_gone(struct kw_device *dev)
 
 /* The operations for iw_cm; those of the queue pair are in verbs/device.c. */
 const struct ib_device_ops kw_cm_ops = {
+	.enable_driver = kw_cm_enable,
 	.iw_accept = kw_iw_accept,
 	.iw_connect = kw_iw_connect,
 	.iw_create_listen = kw_iw_create_listen,

@@ -486,7 +486,8 @@ static int kw_connect_find_qp(struct kw_ep *ep, u32 qpn)
  *
  * Context: process.
  * Return: 0; or -errno, and no event follows: -EPERM if the queue pair is
- * another's, -EINVAL if there is none or the private data are too long.
+ * another's, -EINVAL if there is none or the private data are too long, -ENODEV
+ * if the device goes away.
  */
 int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
@@ -495,8 +496,8 @@ int kw_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 	int ret;
 
 	ep = kw_ep_create(dev, NULL);
-	if (!ep)
-		return -ENOMEM;
+	if (IS_ERR(ep))
+		return PTR_ERR(ep);
 
 	kw_ep_get(ep);
 	mutex_lock(&ep->lock);

@@ -162,8 +162,8 @@ static int kw_listener_accept(struct kw_listener *l, struct socket *sock)
 	if (reqsk_queue_empty(&inet_csk(sock->sk)->icsk_accept_queue))
 		return -EAGAIN;
 	ep = kw_ep_create(l->dev, &l->charge);
-	if (!ep)
-		return -ENOMEM;
+	if (IS_ERR(ep))
+		return PTR_ERR(ep);
 	ret = kernel_accept(sock, &newsock, O_NONBLOCK);
 	if (ret)
 		kw_listener_drop(ep);
@@ -209,7 +209,7 @@ static void kw_listener_work(struct work_struct *work)
 	}
 	set_active_memcg(before);
 	/* -EINVAL: the socket does not listen, and never will again. */
-	if (ret && ret != -EAGAIN && ret != -EINVAL)
+	if (ret && ret != -EAGAIN && ret != -EINVAL && ret != -ENODEV)
 		kw_listener_retry(l);
 out:
 	kw_listener_put(l);
@@ -325,7 +325,8 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
  *
  * A namespace may have the interface and not the device ("rdma system set netns
  * exclusive"). rdma_cm would refuse every connection, so there is no port to
- * take. When the device moves there, rdma_cm listens again.
+ * take. When the device moves there, rdma_cm listens again. So it does when a
+ * device that goes comes back. To fail would end wildcards on all devices.
  */
 static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 			     int backlog)
@@ -335,9 +336,9 @@ static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 	int ifindex;
 	int ret = 0;
 
-	net = kw_dev_net(l->dev, &ifindex);
+	net = READ_ONCE(l->dev->eps_closed) ? NULL : kw_dev_net(l->dev, &ifindex);
 	if (!net)
-		return -ENODEV;
+		return loopback || kw_addr_any(&id->m_local_addr) ? 0 : -ENODEV;
 	if (net_eq(kw_id_net(id), net) &&
 	    rdma_dev_access_netns(&l->dev->ib, net) &&
 	    (!loopback || ifindex == LOOPBACK_IFINDEX))

@@ -133,8 +133,9 @@ struct kw_device {
 	struct kw_counters __percpu *counters;
 	struct xarray counter_sets;	/* rdma_counter.id -> struct kw_counter_set */
 	struct kw_lingers lingers;
-	spinlock_t eps_lock;		/* eps */
+	spinlock_t eps_lock;		/* eps, eps_closed */
 	struct list_head eps;		/* struct kw_ep: all that have not ended */
+	bool eps_closed;		/* the device goes: no connection begins */
 };
 
 /**
