@@ -134,18 +134,32 @@ static void kw_counter_set_put(struct kw_counter_set *set)
 	kref_put(&set->ref, kw_counter_set_free);
 }
 
-/**
- * kw_counter_use_end() - end a use of a set
- * @use: use whose stream is gone, or has no pass that began during it; or NULL
- *
- * Context: any.
- */
-void kw_counter_use_end(struct kw_counter_use *use)
+/* The stream is gone, or has no pass that began during the use, if there is one. */
+static void kw_counter_use_end(struct kw_counter_use *use)
 {
 	if (!use)
 		return;
 	kw_counter_set_put(use->set);
 	kfree(use);
+}
+
+/**
+ * kw_counter_leave() - end a queue pair's use of a set for good
+ * @qp: queue pair without a stream, its @freed set
+ *
+ * Before 6.12.117 an administrator may bind one that is being destroyed.
+ *
+ * Context: process.
+ */
+void kw_counter_leave(struct kw_qp *qp)
+{
+	struct kw_counter_use *use;
+
+	spin_lock_irq(&qp->lock);
+	use = qp->counter_use;
+	qp->counter_use = NULL;
+	spin_unlock_irq(&qp->lock);
+	kw_counter_use_end(use);
 }
 
 static void kw_counter_use_rcu(struct rcu_head *rcu)
@@ -215,7 +229,7 @@ static int kw_counter_use(struct kw_qp *qp, struct rdma_counter *counter)
 		return -ENOMEM;
 	use->set = set;
 	spin_lock_irq(&qp->lock);
-	if (qp->ib.counter) {
+	if (qp->ib.counter || qp->freed) {
 		spin_unlock_irq(&qp->lock);
 		kfree(use);
 		return -EINVAL;
@@ -240,7 +254,7 @@ static int kw_counter_use(struct kw_qp *qp, struct rdma_counter *counter)
  * counter meanwhile.
  *
  * Context: process; counter->lock.
- * Return: 0, -EINVAL (bound already), -ENOMEM.
+ * Return: 0, -EINVAL (bound already, or being destroyed), -ENOMEM.
  */
 int kw_counter_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 {

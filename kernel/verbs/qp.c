@@ -696,10 +696,11 @@ int kw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 }
 
 /* The event is for those who destroy the queue pair after it. */
-static void kw_qp_no_last_wqe(struct kw_qp *qp)
+static void kw_qp_begin_destroy(struct kw_qp *qp, struct completion *freed)
 {
 	spin_lock_irq(&qp->lock);
 	qp->last_wqe = false;
+	qp->freed = freed;
 	spin_unlock_irq(&qp->lock);
 }
 
@@ -718,14 +719,13 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct kw_qp *qp = to_kw_qp(ibqp);
 
 	kw_qp_withdraw(qp);
-	kw_qp_no_last_wqe(qp);
+	kw_qp_begin_destroy(qp, &freed);
 	kw_qp_to_error(qp);
-	qp->freed = &freed;
 	kw_qp_put(qp);
 	wait_for_completion(&freed);
 	kw_cq_forget(qp->scq, ibqp);
 	kw_cq_forget(qp->rcq, ibqp);
-	kw_counter_use_end(qp->counter_use);
+	kw_counter_leave(qp);
 	kw_qpn_release(qp->dev, ibqp->qp_num);
 	kw_qp_free_rings(qp);
 	put_pid(qp->owner);

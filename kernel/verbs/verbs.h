@@ -752,7 +752,7 @@ static inline void kw_count(struct kw_device *dev, enum kw_counter c)
 }
 
 /* counters.c */
-void kw_counter_use_end(struct kw_counter_use *use);
+void kw_counter_leave(struct kw_qp *qp);
 
 /* settings.c: called by cm/ */
 void kw_settings_get(struct kw_device *dev, struct kw_settings *s);
