@@ -292,7 +292,7 @@ void kw_accept_fail(struct kw_ep *ep, int status)
 
 	kw_qp_get(qp);
 	kw_ep_end(ep, true);
-	kw_qp_fail(qp);
+	kw_qp_start_failed(qp);
 	kw_qp_put(qp);
 }
 

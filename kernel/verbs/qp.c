@@ -429,6 +429,30 @@ void kw_qp_fail(struct kw_qp *qp)
 }
 
 /**
+ * kw_qp_start_failed() - as kw_qp_fail(), unless it has a connection
+ * @qp: queue pair whose consumer takes it for connected, or a second time so
+ *
+ * Context: process.
+ */
+void kw_qp_start_failed(struct kw_qp *qp)
+{
+	unsigned long flags;
+	bool used, failed;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	used = qp->connecting || qp->connected;
+	failed = !used && qp->state != KIWARP_QPS_ERROR;
+	/* From here on none begins. */
+	if (failed)
+		kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (!failed)
+		return;
+	kw_qp_to_error(qp);
+	kw_qp_event(qp, IB_EVENT_QP_FATAL);
+}
+
+/**
  * kw_qps_fail() - move queue pairs to ERROR and abort their connections
  * @dev: device
  *

@@ -793,6 +793,7 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn);
 void kw_iw_add_ref(struct ib_qp *ibqp);
 void kw_iw_rem_ref(struct ib_qp *ibqp);
 void kw_qp_fail(struct kw_qp *qp);
+void kw_qp_start_failed(struct kw_qp *qp);
 void kw_qps_fail(struct kw_device *dev);
 
 #endif /* KW_VERBS_H */

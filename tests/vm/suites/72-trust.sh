@@ -82,9 +82,10 @@ unpublished() {
 }
 
 slow_start() {
-	echo 0 >/sys/class/infiniband/da/settings/mpa_rev_accept
+	echo "0 2" >/sys/class/infiniband/da/settings/mpa_rev_accept
 	echo 500 >/sys/class/infiniband/da/settings/start_timeout_ms
 	absorb "a slow start-up" "${attack[@]}" slow-start
+	absorb "a queue pair with a slow start-up" "${attack[@]}" slow-again
 	echo 10000 >/sys/class/infiniband/da/settings/start_timeout_ms
 	echo "1 2" >/sys/class/infiniband/da/settings/mpa_rev_accept
 }

@@ -52,6 +52,7 @@ void attackContainer(const Settings& settings);
 void attackKernel(const Settings& settings);
 void attackTwice(const Settings& settings);
 void attackSlowStart(const Settings& settings);
+void attackSlowAgain(const Settings& settings);
 void attackGone(const Settings& settings);
 void attackDropped(const Settings& settings);
 void attackUnanswered(const Settings& settings);

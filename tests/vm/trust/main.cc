@@ -19,8 +19,8 @@ namespace {
 
 const char kUsage[] =
     "kiwarp-trust --attack NAME --addr ADDR [--port N] [--rounds N] [--qpn N] [--accept-qpn N]\n"
-    "  --attack  unpublished, churn, foreign, container, kernel, twice, slow-start, gone,\n"
-    "            dropped, unanswered, answer-short, answer-none, answer-cut, answer-long,\n"
+    "  --attack  unpublished, churn, foreign, container, kernel, twice, slow-start, slow-again,\n"
+    "            gone, dropped, unanswered, answer-short, answer-none, answer-cut, answer-long,\n"
     "            again; or victim\n"
     "  --addr    an address of the device's interface\n"
     "  --rounds  how often (200)\n"
@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
       {"foreign", attackForeign},
       {"twice", attackTwice},
       {"slow-start", attackSlowStart},
+      {"slow-again", attackSlowAgain},
       {"dropped", attackDropped},
       {"unanswered", attackUnanswered},
       {"answer-short", attackAnswerShort},

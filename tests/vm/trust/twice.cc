@@ -149,7 +149,39 @@ void attackSlowStart(const Settings& settings) {
   close(peer);
 }
 
-// The same, until something else ends it.
+// A queue pair that has a connection is accepted with by another request, whose start-up then
+// fails.
+void attackSlowAgain(const Settings& settings) {
+  const auto port = static_cast<uint16_t>(settings.port);
+  Address address(settings.address, port);
+  Device device(settings);
+  RawCm server;
+  server.listen(address.get(), address.length, 4);
+
+  CmId client = device.resolved(port);
+  RawQp active = device.createQpInInit(), passive = device.createQpInInit();
+  if (int rc = connectByNumber(client.get(), active->qp_num)) {
+    fail("rdma_connect: %s", errnoName(rc).c_str());
+  }
+  const uint32_t first = server.request(Deadline(kTimeLimit));
+  if (int rc = server.accept(first, passive->qp_num)) {
+    fail("rdma_accept: %s", errnoName(rc).c_str());
+  }
+  device.cm().expect(RDMA_CM_EVENT_ESTABLISHED, Deadline(kTimeLimit));
+
+  const int peer = slowPeer(address);
+  const uint32_t second = server.request(Deadline(kTimeLimit));
+  const int accepted = server.accept(second, passive->qp_num);
+  fact(accepted == 0,
+       "accepted with a connected queue pair, and over: 0, got " + errnoName(accepted));
+  fact(server.destroy(second) == 0, "its identifier can be destroyed");
+  fact(queryState(passive.get()) == IBV_QPS_RTS && queryState(active.get()) == IBV_QPS_RTS,
+       "the first connection is as it was");
+  close(peer);
+  server.destroy(first);
+}
+
+// The same as a slow start, until something else ends it.
 void attackGone(const Settings& settings) {
   Address address(settings.address, static_cast<uint16_t>(settings.port));
   Device device(settings);
