@@ -13,6 +13,12 @@ static inline bool kw_stream_live(const struct kw_stream *s)
 	return s->state == KW_STREAM_OPEN || s->state == KW_STREAM_CLOSING;
 }
 
+/* Whether rx_work still has something to receive of what has come. */
+static inline bool kw_rx_unfinished(const struct kw_stream *s)
+{
+	return s->rx.later || s->rx.starved;
+}
+
 /* The version of DDP and RDMAP. */
 static inline u8 kw_stream_version(const struct kw_stream *s)
 {

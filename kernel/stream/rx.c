@@ -399,8 +399,8 @@ static bool kw_rx_pass(struct kw_stream *s)
  * kw_rx_run() - receive what can be received, within the budget
  * @s: stream
  *
- * If there is more, s->rx.later says so, and rx_work receives it. The peer's
- * FIN counts behind that.
+ * If there is more, s->rx.later or s->rx.starved says so, and rx_work receives
+ * it. The peer's FIN counts behind that.
  *
  * Context: socket lock held; softirq or process. May nest in itself, because
  * transmitting can process the socket's backlog: then the outer call continues.
@@ -416,6 +416,7 @@ void kw_rx_run(struct kw_stream *s)
 	s->rx.running = true;
 	do {
 		s->rx.again = false;
+		s->rx.starved = false;
 		idx = srcu_read_lock(s->mem_srcu);
 		s->cache.mem = NULL;
 		s->rx.later = kw_rx_pass(s);
@@ -425,7 +426,7 @@ void kw_rx_run(struct kw_stream *s)
 
 	if (s->rx.later)
 		kw_stream_queue(s, &s->rx_work, 0);
-	else
+	else if (!s->rx.starved)
 		kw_stream_check_peer(s);
 	s->ops->notify(s);
 	if (s->rx.kick) {
@@ -491,7 +492,7 @@ void kw_rx_work(struct work_struct *work)
 	}
 	/* The end may have come meanwhile. */
 	kw_end_check_lost(sk);
-	if (!s->rx.later)
+	if (!kw_rx_unfinished(s))
 		kw_stream_drained(s);
 	release_sock(sk);
 }

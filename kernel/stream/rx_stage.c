@@ -90,6 +90,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 	if (moved)
 		tcp_read_done(sk, moved);
 	if (nomem) {
+		s->rx.starved = true;
 		kw_stream_count(s, KW_CNT_RX_NO_MEMORY);
 		kw_stream_queue(s, &s->rx_work, 1);
 	}

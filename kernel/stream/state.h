@@ -107,6 +107,7 @@ struct kw_mem_cache {
  * @running: a pass is on the stack; data_ready can nest in it
  * @again: data_ready came while @running
  * @later: the budget is used up: rx_work continues, and nothing else before
+ * @starved: no memory for the stage: rx_work tries again
  * @rx_events: messages and Writes delivered to the consumer, modulo 2^32
  * @kick: something that transmission waited for has come
  * @started: an FPDU has been received
@@ -145,6 +146,7 @@ struct kw_rx {
 	bool running;
 	bool again;
 	bool later;
+	bool starved;
 	bool kick;
 	bool started;
 	bool partial;

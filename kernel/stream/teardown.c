@@ -151,7 +151,7 @@ void kw_end_check_lost(struct sock *sk)
 		return;
 	/* What came before the end, and the peer's FIN itself, count first. */
 	kw_rx_run(s);
-	if (s->rx.later || !kw_stream_lost(s))
+	if (kw_rx_unfinished(s) || !kw_stream_lost(s))
 		return;
 	if (sk->sk_err || !s->peer_fin || !s->fin_sent)
 		kw_stream_reset(s);
@@ -185,7 +185,7 @@ static bool kw_end_tx_more(struct kw_stream *s)
  */
 static bool kw_end_is_drained(struct kw_stream *s)
 {
-	if (s->tx.out_len || s->rx.later)
+	if (s->tx.out_len || kw_rx_unfinished(s))
 		return false;
 	if (s->tx.await_first && s->state == KW_STREAM_CLOSING) {
 		/* Nothing may be sent any more if the initiator sent nothing. */
@@ -263,8 +263,8 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 
 	/* What came before is received first: see kw_end_check_lost(). */
 	if (kw_stream_lost(s))
-		return s->rx.later && !READ_ONCE(s->abort) ? KW_END_WAIT :
-							     KW_END_FINISH;
+		return kw_rx_unfinished(s) && !READ_ONCE(s->abort) ?
+			KW_END_WAIT : KW_END_FINISH;
 	if (s->reset)
 		return KW_END_RESET;
 	if (READ_ONCE(s->abort))
