@@ -23,6 +23,7 @@
 
 #define KT_TIMEOUT	(20 * HZ)
 #define KT_GUARD	64
+#define KT_NO_PORT	7998	/* nobody listens there */
 #define KT_NR_EVENTS	(IB_EVENT_WQ_FATAL + 1)
 
 /* main.c: facts */
@@ -54,6 +55,7 @@ extern const struct kt_case kt_srq_cases[];
 extern const struct kt_case kt_ext_cases[];
 extern const struct kt_case kt_race_cases[];
 extern const struct kt_case kt_end_cases[];
+extern const struct kt_case kt_leave_cases[];
 
 /**
  * struct kt_opts - options of a link; 0 means the usual
@@ -205,6 +207,12 @@ struct rdma_cm_id *kt_bound_id(void);
 
 /* cm.c */
 int kt_stall(bool on);
+
+/* leave.c */
+int kt_late_init(void);
+void kt_late_exit(void);
+int kt_late_arm(void);
+const char *kt_late_said(void);
 
 /* op.c */
 struct kt_op *kt_op(struct kt_link *l);

@@ -11,6 +11,9 @@
  *	Write 1: open a connection and keep it. 0: close it.
  * /sys/kernel/debug/kiwarp_ktest/stall
  *	Write 1: a listener's handler is called, and does not return. 0: it does.
+ * /sys/kernel/debug/kiwarp_ktest/late
+ *	Write 1: use the accepting end's device when it is taken away: leave.c.
+ *	Read: what came of it.
  * /sys/kernel/debug/kiwarp_ktest/exporter
  *	Ioctls of exporter.h: dma-bufs for a test program.
  */
@@ -36,7 +39,7 @@ static struct kt_link *kt_held;
 static const struct kt_case *const kt_groups[] = {
 	kt_data_cases, kt_mr_cases, kt_inv_cases, kt_post_cases,
 	kt_context_cases, kt_cq_cases, kt_refuse_cases, kt_cm_cases, kt_batch_cases,
-	kt_srq_cases, kt_ext_cases, kt_race_cases, kt_end_cases,
+	kt_srq_cases, kt_ext_cases, kt_race_cases, kt_end_cases, kt_leave_cases,
 };
 
 static __printf(1, 0) void kt_vlog(const char *fmt, va_list args)
@@ -236,16 +239,49 @@ static const struct file_operations kt_stall_fops = {
 	.write = kt_stall_write,
 };
 
+static ssize_t kt_late_write(struct file *file, const char __user *ubuf,
+			     size_t len, loff_t *pos)
+{
+	int ret;
+
+	mutex_lock(&kt_lock);
+	ret = kt_late_arm();
+	mutex_unlock(&kt_lock);
+	return ret ?: len;
+}
+
+static ssize_t kt_late_read(struct file *file, char __user *ubuf, size_t len,
+			    loff_t *pos)
+{
+	const char *said = kt_late_said();
+
+	return simple_read_from_buffer(ubuf, len, pos, said, strlen(said));
+}
+
+static const struct file_operations kt_late_fops = {
+	.owner = THIS_MODULE,
+	.read = kt_late_read,
+	.write = kt_late_write,
+};
+
 static int __init kt_init(void)
 {
+	int ret;
+
 	kt_log = vzalloc(KT_LOG_SIZE);
 	if (!kt_log)
 		return -ENOMEM;
+	ret = kt_late_init();
+	if (ret) {
+		vfree(kt_log);
+		return ret;
+	}
 	kt_dir = debugfs_create_dir("kiwarp_ktest", NULL);
 	debugfs_create_file("run", 0200, kt_dir, NULL, &kt_run_fops);
 	debugfs_create_file("results", 0400, kt_dir, NULL, &kt_results_fops);
 	debugfs_create_file("hold", 0200, kt_dir, NULL, &kt_hold_fops);
 	debugfs_create_file("stall", 0200, kt_dir, NULL, &kt_stall_fops);
+	debugfs_create_file("late", 0600, kt_dir, NULL, &kt_late_fops);
 	kt_exporter_init(kt_dir);
 	return 0;
 }
@@ -255,6 +291,7 @@ static void __exit kt_exit(void)
 	debugfs_remove(kt_dir);
 	kt_close(kt_held);
 	kt_stall(false);
+	kt_late_exit();
 	vfree(kt_log);
 }
 

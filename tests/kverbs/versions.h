@@ -9,6 +9,7 @@
 #include <linux/hrtimer.h>
 #include <linux/timer.h>
 #include <linux/version.h>
+#include <rdma/ib_verbs.h>
 
 /* 6.13 sets a timer and its function up in one call. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
@@ -33,6 +34,23 @@ hrtimer_setup_on_stack(struct hrtimer *timer,
 /* From then on the core itself refuses a queue of no entries, and warns. */
 #define KT_EMPTY_CQ
 #endif
+
+/* Since 6.15 binding a counter names the port. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+#define KT_COUNTER_PORT
+#else
+#define KT_COUNTER_PORT	, 1
+#endif
+
+static inline int kt_counter_bind(struct rdma_counter *counter, struct ib_qp *qp)
+{
+	return qp->device->ops.counter_bind_qp(counter, qp KT_COUNTER_PORT);
+}
+
+static inline int kt_counter_unbind(struct ib_qp *qp)
+{
+	return qp->device->ops.counter_unbind_qp(qp KT_COUNTER_PORT);
+}
 
 /* Since 6.13 a namespace's name is a string. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)

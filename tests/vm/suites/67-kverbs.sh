@@ -61,5 +61,23 @@ done
 no_qp() { ! rdma resource show qp | grep lqpn; }
 check "rdma resource: no queue pair is left" no_qp
 check "rmmod the test module" rmmod kiwarp_ktest
+
+# The core takes the device from this module after Kiwarp has ended its connections.
+late() {
+	rdma link delete da
+	rdma link delete db
+	rmmod kiwarp || die "rmmod kiwarp"
+	load_file "${KIWARP_KO%/*}/kiwarp_ktest.ko" late=1
+	load_kiwarp
+	rdma link add da type kiwarp netdev va || die "rdma link add da again"
+	rdma link add db type kiwarp netdev vb || die "rdma link add db again"
+	until_true 10 active da || die "port of da is not active"
+	check "a consumer that was there first is ready" sh -c "echo 1 >$ktest/late"
+	check "its device is deleted" rdma link delete da
+	check_says "while the device goes no connection begins, and a wildcard may listen" \
+		'^connect -19 listen -19 wildcard 0$' cat $ktest/late
+	check "rmmod the test module" rmmod kiwarp_ktest
+}
+late
 teardown_pair
 finish
