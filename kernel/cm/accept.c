@@ -287,13 +287,11 @@ void kw_accept_fail(struct kw_ep *ep, int status)
 	kw_ep_fill_event(ep, &event);
 	event.status = status;
 	kw_accept_report(ep, &event);
+	/* Who hears of the end may connect the queue pair again. */
+	kw_qp_start_failed(qp);
 	event.event = IW_CM_EVENT_CLOSE;
 	ep->cm_id->event_handler(ep->cm_id, &event);
-
-	kw_qp_get(qp);
 	kw_ep_end(ep, true);
-	kw_qp_start_failed(qp);
-	kw_qp_put(qp);
 }
 
 /**

@@ -394,6 +394,9 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	mutex_lock(&kw_listeners_lock);
 	list_add_tail(&l->node, &kw_listeners);
 	mutex_unlock(&kw_listeners_lock);
+	/* kw_listeners_close() may have come before that. */
+	if (READ_ONCE(l->dev->eps_closed))
+		kw_listener_close(l);
 	return 0;
 }
 

@@ -263,7 +263,8 @@ static enum kw_end_step kw_end_next(struct kw_stream *s)
 
 	/* What came before is received first: see kw_end_check_lost(). */
 	if (kw_stream_lost(s))
-		return kw_rx_unfinished(s) && !READ_ONCE(s->abort) ?
+		return kw_rx_unfinished(s) && !READ_ONCE(s->abort) &&
+		       !(ending && time_after_eq(jiffies, s->deadline)) ?
 			KW_END_WAIT : KW_END_FINISH;
 	if (s->reset)
 		return KW_END_RESET;

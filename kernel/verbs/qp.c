@@ -324,6 +324,18 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 		       to_kw_pd(qp->ib.pd)->domain, qp->dev->counters);
 }
 
+/* kw_qp.lock held; the caller flushes afterwards. */
+static void kw_qp_enter_error(struct kw_qp *qp)
+{
+	/* What is flushed from here on says that the connection is over. */
+	qp->draining = qp->connected && !qp->user;
+	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+	if (qp->connected)
+		kw_stream_abort(&qp->stream);
+	if (qp->waiter)
+		qp->waiter_gone(qp->waiter);
+}
+
 /*
  * ERROR: end the stream if there is one; its end flushes the queues. Without a
  * stream flush them now.
@@ -331,17 +343,9 @@ static void kw_qp_setup(struct kw_qp *qp, struct ib_qp_init_attr *a)
 static void kw_qp_to_error(struct kw_qp *qp)
 {
 	unsigned long flags;
-	bool abort;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	abort = qp->connected;
-	/* What is flushed from here on says that the connection is over. */
-	qp->draining = abort && !qp->user;
-	kw_qp_set_state(qp, KIWARP_QPS_ERROR);
-	if (abort)
-		kw_stream_abort(&qp->stream);
-	if (qp->waiter)
-		qp->waiter_gone(qp->waiter);
+	kw_qp_enter_error(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	kw_qp_flush(qp);
 	kw_qp_notify(qp);
@@ -442,13 +446,13 @@ void kw_qp_start_failed(struct kw_qp *qp)
 	spin_lock_irqsave(&qp->lock, flags);
 	used = qp->connecting || qp->connected;
 	failed = !used && qp->state != KIWARP_QPS_ERROR;
-	/* From here on none begins. */
 	if (failed)
-		kw_qp_set_state(qp, KIWARP_QPS_ERROR);
+		kw_qp_enter_error(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (!failed)
 		return;
-	kw_qp_to_error(qp);
+	kw_qp_flush(qp);
+	kw_qp_notify(qp);
 	kw_qp_event(qp, IB_EVENT_QP_FATAL);
 }
 

@@ -46,7 +46,7 @@ static int kt_bind_late(struct rdma_counter *counter, struct ib_qp *qp)
 		ret = kt_counter_bind(counter, qp);
 		if (!ret) {
 			kt_counter_unbind(qp);
-			msleep(1);
+			usleep_range(1000, 2000);
 		}
 	} while (!ret && time_before(jiffies, end));
 	return ret;
@@ -69,6 +69,10 @@ static void kt_leave_counter(void)
 	qp = l->a.qp;
 	dev = qp->device;
 	counter->device = dev;
+	counter->port = 1;
+	/* Destroying may unbind it, too. */
+	mutex_init(&counter->lock);
+	refcount_set(&counter->kref.refcount, INT_MAX / 2);
 	counter->stats = dev->ops.counter_alloc_stats(counter);
 	if (!kt_fact(counter->stats, "a counter"))
 		goto close;
@@ -110,7 +114,7 @@ MODULE_PARM_DESC(late, "use devices until they are taken away");
  * @said: the outcome
  */
 static struct kt_late_user {
-	struct mutex lock;
+	struct mutex lock;	/* armed */
 	bool armed;
 	struct completion ready;
 	int status;

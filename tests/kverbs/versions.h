@@ -36,20 +36,22 @@ hrtimer_setup_on_stack(struct hrtimer *timer,
 #endif
 
 /* Since 6.15 binding a counter names the port. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
-#define KT_COUNTER_PORT
-#else
-#define KT_COUNTER_PORT	, 1
-#endif
-
 static inline int kt_counter_bind(struct rdma_counter *counter, struct ib_qp *qp)
 {
-	return qp->device->ops.counter_bind_qp(counter, qp KT_COUNTER_PORT);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+	return qp->device->ops.counter_bind_qp(counter, qp);
+#else
+	return qp->device->ops.counter_bind_qp(counter, qp, qp->port);
+#endif
 }
 
 static inline int kt_counter_unbind(struct ib_qp *qp)
 {
-	return qp->device->ops.counter_unbind_qp(qp KT_COUNTER_PORT);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+	return qp->device->ops.counter_unbind_qp(qp);
+#else
+	return qp->device->ops.counter_unbind_qp(qp, qp->port);
+#endif
 }
 
 /* Since 6.13 a namespace's name is a string. */

@@ -17,8 +17,9 @@ namespace {
 
 // Events of an identifier without one are dropped by rdma_ucm.
 constexpr uint64_t kUid = 1;
-// RDMA_CM_EVENT_CONNECT_REQUEST: the library's header and the kernel's do not go together.
+// enum rdma_cm_event_type: the library's header and the kernel's do not go together.
 constexpr uint32_t kConnectRequest = 4;
+constexpr uint32_t kDisconnected = 10;
 
 }  // namespace
 
@@ -67,14 +68,18 @@ bool RawCm::tryEvent(uint32_t* event, uint32_t* id) {
   return rc == 0;
 }
 
-uint32_t RawCm::request(const Deadline& deadline) {
+uint32_t RawCm::request(const Deadline& deadline) { return await(kConnectRequest, deadline); }
+
+uint32_t RawCm::disconnected(const Deadline& deadline) { return await(kDisconnected, deadline); }
+
+uint32_t RawCm::await(uint32_t wanted, const Deadline& deadline) {
   for (;;) {
     uint32_t event = 0, id = 0;
     if (tryEvent(&event, &id)) {
-      if (event == kConnectRequest) return id;
+      if (event == wanted) return id;
       continue;
     }
-    if (deadline.passed()) fail("no connection request");
+    if (deadline.passed()) fail("no event %u", wanted);
     pollfd poller{fd_, POLLIN, 0};
     poll(&poller, 1, deadline.pollTimeout());
   }

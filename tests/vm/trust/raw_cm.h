@@ -21,6 +21,8 @@ class RawCm {
   uint32_t listen(const sockaddr* address, socklen_t length, int backlog);
   // The identifier of the next connection request; other events are taken off and forgotten.
   uint32_t request(const Deadline& deadline);
+  // The same of the next connection that ends.
+  uint32_t disconnected(const Deadline& deadline);
   void forgetEvents();
 
   // errno, or 0.
@@ -32,6 +34,7 @@ class RawCm {
  private:
   template <typename Command>
   int run(uint32_t command, const Command& body, uint16_t out);
+  uint32_t await(uint32_t wanted, const Deadline& deadline);
   bool tryEvent(uint32_t* event, uint32_t* id);
 
   int fd_;

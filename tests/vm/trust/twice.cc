@@ -174,6 +174,7 @@ void attackSlowAgain(const Settings& settings) {
   const int accepted = server.accept(second, passive->qp_num);
   fact(accepted == 0,
        "accepted with a connected queue pair, and over: 0, got " + errnoName(accepted));
+  fact(accepted || server.disconnected(Deadline(kTimeLimit)) == second, "it ends");
   fact(server.destroy(second) == 0, "its identifier can be destroyed");
   fact(queryState(passive.get()) == IBV_QPS_RTS && queryState(active.get()) == IBV_QPS_RTS,
        "the first connection is as it was");
