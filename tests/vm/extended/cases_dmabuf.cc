@@ -196,7 +196,8 @@ void exporters(Env& env, const Exporter& exporter) {
     }
     expectSame(strf("%s: mappings left", each.what), "0", strf("%d", exporter.mapped()));
     expectSame(strf("%s: buffers left", each.what), "0", strf("%d", exporter.left()));
-    expectSame(strf("%s: free to move, or on its way", each.what), "0", strf("%d", exporter.loose()));
+    expectSame(strf("%s: free to move, or on its way", each.what), "0",
+               strf("%d", exporter.loose()));
   }
 }
 
