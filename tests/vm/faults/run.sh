@@ -39,6 +39,9 @@ starve_stage() {
 	echo 0 >$knob/verbose
 	echo "0x$start" >$knob/require-start
 	echo "0x$end" >$knob/require-end
+	echo 0 >$knob/reject-start
+	echo 0 >$knob/reject-end
+	echo 1 >$knob/interval
 	echo 3 >$knob/space
 	echo -1 >$knob/times
 	echo 100 >$knob/probability
@@ -72,12 +75,12 @@ setup_pair
 load_exporter
 ip -n a link add vx type veth peer name vy || die "veth"
 ip -n a link set vx up
+if [[ stage =~ ${ONLY:-} ]]; then stage; fi
 # Not "ip netns exec", which hides debugfs behind a /sys of its own.
 [ "${ONLY:-}" = stage ] ||
 	absorb "failures" nsenter --net=/run/netns/a "$TOP/build/host/tests/vm/kiwarp-faults" \
 		--device da --netdev vx --addr 10.1.0.1 --exporter "$EXPORTER" --only "${ONLY:-}" \
 		--dense "${DENSE:-150}"
-if [[ stage =~ ${ONLY:-} ]]; then stage; fi
 check "no dma-buf is left" until_true 20 unload_exporter
 check "nothing is held" until_true 20 nothing_held
 pair "rping works" 7174 a b rping -s -a 10.1.0.1 -C 3 -V -- rping -c -a 10.1.0.1 -C 3 -V
