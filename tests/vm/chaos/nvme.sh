@@ -114,7 +114,8 @@ nvme_remove() {
 nvme_disconnect() { timeout -k 5 "$TIME_LIMIT" nvme disconnect -n "$NQN" >/dev/null & }
 
 nvme_event() {
-	local all=(nvme_cut nvme_cut nvme_kill nvme_unlink nvme_remove nvme_disconnect) what
+	local all=(nvme_cut nvme_cut nvme_kill nvme_unlink nvme_disconnect) what
+	[ -n "${NVME_STAYS:-}" ] || all+=(nvme_remove)
 	what=${all[RANDOM % ${#all[@]}]}
 	echo "$what"
 	"$what"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# What scripts/chaos runs in the guest: processes of two users in two network namespaces that do
-# anything, on a wire to which anything is done, and a kernel consumer beside them; then, what has to
-# be true when all of them are gone.
+# What scripts/chaos and 99-chaos run in the guest: processes of two users in two network namespaces
+# that do anything, on a wire to which anything is done, and a kernel consumer beside them; then, what
+# has to be true when all of them are gone.
 # MINUTES, SEED: from scripts/chaos. RDMA_CM_KO: the folder of scripts/rdma-cm, for a kernel without
-# patches/linux.
+# patches/linux. NVME_STAYS: NVMe's devices are not taken away, which nvme-rdma does not always survive.
+# PROCESSES: of each user [3]. LONGEST: the run lasts so many times MINUTES at most [6].
 TIME_LIMIT=${TIME_LIMIT:-120}
 # shellcheck source=../lib/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -17,12 +18,12 @@ TIME_LIMIT=${TIME_LIMIT:-120}
 MINUTES=${MINUTES:-5} SEED=${SEED:-1}
 chaos=$TOP/build/host/tests/vm/kiwarp-chaos
 # Each of these calls has to succeed, and each of the operations to complete. On a slow machine the run
-# lasts until they have, so many times as long at most.
+# lasts until they have.
 kinds=(open alloc_pd reg_mr create_cq create_qp post_send post_recv create_id listen resolve_addr
 	connect accept established completion kill rereg_mr alloc_mw create_cq_ex resize_cq modify_cq
 	dealloc_mw create_srq modify_srq query_srq destroy_srq post_srq dmabuf reg_dmabuf_mr import_mr
 	import_device import_pd sent written received bound immediate)
-longest=6
+longest=${LONGEST:-6}
 groups=/sys/fs/cgroup
 debugfs=/sys/kernel/debug
 RANDOM=$((SEED % 32768))
@@ -61,7 +62,10 @@ counters() {
 		[ -n "${qpn:-}" ] && rdma statistic qp unbind link "$dev/1" cntn "$cntn" lqpn "$qpn"
 		;;
 	*)
-		mapfile -t qpns < <(rdma resource show qp link "$dev/1" | sed -n 's/.* lqpn \([0-9]*\) .*/\1/p')
+		all=$(rdma resource show qp link "$dev/1") || return
+		# Others have gone, as a rule, by the time that they are bound.
+		[ $((RANDOM % 2)) = 0 ] || all=$(grep "${traffic##*/}" <<<"$all") || return
+		mapfile -t qpns < <(sed -n 's/.* lqpn \([0-9]*\) .*/\1/p' <<<"$all")
 		[ ${#qpns[@]} -gt 0 ] &&
 			rdma statistic qp bind link "$dev/1" lqpn "${qpns[RANDOM % ${#qpns[@]}]}" && echo "one bound"
 		;;
@@ -110,10 +114,12 @@ users() {
 	: >/dev/shm/kiwarp-chaos
 	chmod 666 /dev/shm/kiwarp-chaos
 	(member one a 1000 "$chaos" --addr 10.1.0.1 --peer 10.1.0.2 --device da --seed "$SEED" \
-		--exporter "$EXPORTER" --seconds $((MINUTES * 60 * longest)) >"$LOGS/one" 2>&1) &
+		--exporter "$EXPORTER" --processes "${PROCESSES:-3}" --seconds $((MINUTES * 60 * longest)) \
+		>"$LOGS/one" 2>&1) &
 	one=$!
 	(member two b 2000 "$chaos" --addr 10.1.0.2 --peer 10.1.0.1 --device db --seed $((SEED + 1)) \
-		--exporter "$EXPORTER" --seconds $((MINUTES * 60 * longest)) >"$LOGS/two" 2>&1) &
+		--exporter "$EXPORTER" --processes "${PROCESSES:-3}" --seconds $((MINUTES * 60 * longest)) \
+		>"$LOGS/two" 2>&1) &
 	two=$!
 }
 
@@ -238,7 +244,7 @@ event() {
 		counters counters counters honest honest fail_some fail_some nvme_event nvme_event nvme_event) what
 	side
 	what=${all[RANDOM % ${#all[@]}]}
-	[ $((RANDOM % 40)) != 0 ] || what=reload
+	[ $((RANDOM % 40)) != 0 ] || [ -n "${NVME_STAYS:-}" ] || what=reload
 	events=$((events + 1))
 	printf '%s %s %s\n' "$(cut -d' ' -f1 /proc/uptime)" "$what" "$ns"
 	"$what"
@@ -309,9 +315,9 @@ did() { # KIND...: each of them has succeeded, at one side or the other
 }
 
 echo 0 >/proc/sys/debug/exception-trace
-# NVMe needs minutes to connect again where the emulated CPUs share few real ones. In a short run tasks
-# that hang would not be seen then.
-[ "$MINUTES" -lt 20 ] || echo 900 >/proc/sys/kernel/hung_task_timeout_secs
+# NVMe needs minutes to connect again where the emulated CPUs share few real ones. What hangs for good
+# does not end in the end.
+echo 900 >/proc/sys/kernel/hung_task_timeout_secs
 # Of a kernel without patches/linux: any process can crash it with rdma_cm alone.
 if [ -n "${RDMA_CM_KO:-}" ]; then
 	load_file "$RDMA_CM_KO/iw_cm.ko"
