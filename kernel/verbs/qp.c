@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Queue pairs: lifetime, states, and the transition from connection to stream.
+ * Queue pairs: lifetime and states.
  */
 #include <linux/pid.h>
 #include <linux/random.h>
@@ -759,64 +759,4 @@ int kw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	put_pid(qp->owner);
 	atomic_dec(&qp->dev->nr_qp);
 	return 0;
-}
-
-/* One attempt at a time may prepare the stream. */
-static bool kw_qp_claim_stream(struct kw_qp *qp)
-{
-	unsigned long flags;
-	bool ok;
-
-	spin_lock_irqsave(&qp->lock, flags);
-	ok = qp->state == KIWARP_QPS_INIT && !qp->connecting && !qp->connected;
-	if (ok)
-		qp->connecting = true;
-	spin_unlock_irqrestore(&qp->lock, flags);
-	return ok;
-}
-
-/**
- * kw_qp_connect() - from INIT to RTS, over a socket in FPDU mode
- * @qp: queue pair
- * @sock: connected socket; passes to the stream if this returns 0
- * @params: what MPA start-up negotiated
- * @link: called once, when the stream is over, if this returns 0
- *
- * Context: process.
- * Return: 0, -EINVAL (not in INIT, or a dead CQ), -ENOMEM.
- */
-int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
-		  const struct kw_stream_params *params,
-		  const struct kw_cm_link *link)
-{
-	struct kw_stream_params p = *params;
-	struct kw_settings set;
-	int ret;
-
-	if (!kw_qp_claim_stream(qp))
-		return -EINVAL;
-	kw_settings_get(qp->dev, &set);
-	p.set = set.stream;
-	qp->linger = kzalloc(sizeof(*qp->linger), GFP_KERNEL_ACCOUNT);
-	if (!qp->linger) {
-		qp->connecting = false;
-		return -ENOMEM;
-	}
-	kw_qp_get(qp);
-	qp->cm = *link;
-	qp->max_ord = params->ord;
-	qp->max_ird = params->ird;
-	qp->stream.ibdev = qp->ib.device;
-	qp->stream.qpn = qp->ib.qp_num;
-	qp->stream.pd = qp->ib.pd;
-	qp->stream.access = qp->access;
-	ret = kw_stream_start(&qp->stream, sock, &p);
-	if (ret) {
-		kfree(qp->linger);
-		qp->linger = NULL;
-	}
-	qp->connecting = false;
-	if (ret)
-		kw_qp_put(qp);
-	return ret;
 }
