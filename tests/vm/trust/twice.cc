@@ -95,6 +95,30 @@ int slowPeer(Address& address) {
   return peer;
 }
 
+// A listener at the device's address, and what its connections need.
+struct Listener {
+  explicit Listener(const Settings& settings)
+      : port(static_cast<uint16_t>(settings.port)),
+        address(settings.address, port),
+        device(settings) {
+    server.listen(address.get(), address.length, 4);
+  }
+
+  // A connection that waits for the answer to its request.
+  CmId connect(const RawQp& qp) {
+    CmId client = device.resolved(port);
+    if (int rc = connectByNumber(client.get(), qp->qp_num)) {
+      fail("rdma_connect: %s", errnoName(rc).c_str());
+    }
+    return client;
+  }
+
+  uint16_t port;
+  Address address;
+  Device device;
+  RawCm server;
+};
+
 }  // namespace
 
 void attackTwice(const Settings& settings) {
@@ -126,13 +150,11 @@ void attackTwice(const Settings& settings) {
 // Revision 0: private data are exchanged before start-up can end, and the peer lets it wait. While
 // one thread accepts, another rejects.
 void attackSlowStart(const Settings& settings) {
-  const auto port = static_cast<uint16_t>(settings.port);
-  Address address(settings.address, port);
-  Device device(settings);
-  RawCm server;
-  server.listen(address.get(), address.length, 4);
+  Listener listener(settings);
+  Device& device = listener.device;
+  RawCm& server = listener.server;
 
-  const int peer = slowPeer(address);
+  const int peer = slowPeer(listener.address);
   const uint32_t id = server.request(Deadline(kTimeLimit));
   RawQp qp = device.createQpInInit();
   int accepted = -1, rejected = -1;
@@ -152,24 +174,19 @@ void attackSlowStart(const Settings& settings) {
 // A queue pair that has a connection is accepted with by another request, whose start-up then
 // fails.
 void attackSlowAgain(const Settings& settings) {
-  const auto port = static_cast<uint16_t>(settings.port);
-  Address address(settings.address, port);
-  Device device(settings);
-  RawCm server;
-  server.listen(address.get(), address.length, 4);
+  Listener listener(settings);
+  Device& device = listener.device;
+  RawCm& server = listener.server;
 
-  CmId client = device.resolved(port);
   RawQp active = device.createQpInInit(), passive = device.createQpInInit();
-  if (int rc = connectByNumber(client.get(), active->qp_num)) {
-    fail("rdma_connect: %s", errnoName(rc).c_str());
-  }
+  CmId client = listener.connect(active);
   const uint32_t first = server.request(Deadline(kTimeLimit));
   if (int rc = server.accept(first, passive->qp_num)) {
     fail("rdma_accept: %s", errnoName(rc).c_str());
   }
   device.cm().expect(RDMA_CM_EVENT_ESTABLISHED, Deadline(kTimeLimit));
 
-  const int peer = slowPeer(address);
+  const int peer = slowPeer(listener.address);
   const uint32_t second = server.request(Deadline(kTimeLimit));
   const int accepted = server.accept(second, passive->qp_num);
   fact(accepted == 0,
@@ -184,12 +201,11 @@ void attackSlowAgain(const Settings& settings) {
 
 // The same as a slow start, until something else ends it.
 void attackGone(const Settings& settings) {
-  Address address(settings.address, static_cast<uint16_t>(settings.port));
-  Device device(settings);
-  RawCm server;
-  server.listen(address.get(), address.length, 4);
+  Listener listener(settings);
+  Device& device = listener.device;
+  RawCm& server = listener.server;
 
-  const int peer = slowPeer(address);
+  const int peer = slowPeer(listener.address);
   const uint32_t id = server.request(Deadline(kTimeLimit));
   RawQp qp = device.createQpInInit();
   int accepted = -1;
@@ -204,17 +220,12 @@ void attackGone(const Settings& settings) {
 // The active side answers, as if it had been asked, while it waits for an answer itself. An iw_cm
 // that is not patched does not survive this, whatever the device below it does.
 void attackUnanswered(const Settings& settings) {
-  const auto port = static_cast<uint16_t>(settings.port);
-  Address address(settings.address, port);
-  Device device(settings);
-  RawCm server;
-  server.listen(address.get(), address.length, 4);
+  Listener listener(settings);
+  Device& device = listener.device;
+  RawCm& server = listener.server;
 
-  CmId client = device.resolved(port);
   RawQp qp = device.createQpInInit();
-  if (int rc = connectByNumber(client.get(), qp->qp_num)) {
-    fail("rdma_connect: %s", errnoName(rc).c_str());
-  }
+  CmId client = listener.connect(qp);
   const uint32_t id = server.request(Deadline(kTimeLimit));
   int rc = rdma_reject(client.get(), nullptr, 0) ? errno : 0;
   fact(rc == EINVAL, "rejected by who has asked: EINVAL, got " + errnoName(rc));
