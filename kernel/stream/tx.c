@@ -104,6 +104,13 @@ static void kw_tx_charge(struct kw_tx *tx, u32 n)
 	tx->budget -= min(tx->budget, n);
 }
 
+/* Of a small MSS FPDUs, and not bytes, are what takes time. */
+static void kw_tx_charge_fpdus(struct kw_tx *tx, u32 bytes, u32 fpdus)
+{
+	kw_tx_charge(tx, max(DIV_ROUND_UP(bytes, KW_TX_BUDGET_BYTES),
+			     fpdus / KW_TX_BUDGET_FPDUS));
+}
+
 /*
  * Build FPDUs until the buffer is full (then @full), the budget is used up, or
  * no work is left.
@@ -137,7 +144,7 @@ static bool kw_tx_build(struct kw_stream *s, bool *full)
 	while (!buf.full && tx->budget && kw_tx_frame(s, &buf))
 		;
 	*full = buf.full;
-	kw_tx_charge(tx, DIV_ROUND_UP(buf.seg.off - tx->stream_off, KW_TX_BUDGET_BYTES));
+	kw_tx_charge_fpdus(tx, buf.seg.off - tx->stream_off, buf.fpdus);
 	if (buf.fpdus)
 		kw_pass_count(s, KW_CNT_TX_FPDUS, buf.fpdus);
 	trace_kw_fpdu_sent(s, buf.fpdus, buf.seg.off - tx->stream_off);

@@ -7,13 +7,16 @@
 
 /*
  * Budget of a pass, which runs with softirqs off: one per message, per
- * KW_TX_BUDGET_BYTES sent, per restart. That is 2 MiB of long messages, more
- * than write_space usually makes room for. The fuzzer's budget is smaller.
+ * KW_TX_BUDGET_BYTES or KW_TX_BUDGET_FPDUS sent, per restart. That is 2 MiB of
+ * long messages, more than write_space usually makes room for, or less where
+ * the MSS, which the peer may choose, is below 1 KiB. The fuzzer's budget is
+ * smaller.
  */
 #ifndef KW_TX_BUDGET
 #define KW_TX_BUDGET		256
 #endif
 #define KW_TX_BUDGET_BYTES	8192
+#define KW_TX_BUDGET_FPDUS	8
 
 /**
  * struct kw_tx_buf - the part of a transmit buffer that is being filled

@@ -124,6 +124,31 @@ static void kt_test_bytes(struct kunit *test)
 	kt_expect_done(l, 16);
 }
 
+/*
+ * The same by FPDUs. With the peer's MSS of 192 what it may send of long
+ * messages would be some 13,000.
+ */
+static void kt_test_fpdus(struct kunit *test)
+{
+	const u32 most = KW_TX_BUDGET * KW_TX_BUDGET_FPDUS;
+	struct kt_link *l = kt_link_new(test, &kt_params, 192, KT_RCVBUF);
+	struct sock *sk = l->s.sock->sk;
+	u64 sent;
+
+	sk->sk_sndbuf = 16 << 20;
+	sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	kt_post_sends(l, 8, KT_REGION_LEN);
+	lock_sock(sk);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	sent = kw_counter_read(l->counters, KW_CNT_TX_FPDUS);
+	release_sock(sk);
+	KUNIT_EXPECT_GT(test, sent, (u64)most / 2);
+	/* The last transmit buffer may be the one that exceeds it. */
+	KUNIT_EXPECT_LE(test, sent, (u64)most + (1 << 16) / 128);
+	kt_expect_sends(l, 8, KT_REGION_LEN);
+	kt_expect_done(l, 8);
+}
+
 /* A process continues by itself, but lets go of the lock. */
 static void kt_test_process(struct kunit *test)
 {
@@ -463,6 +488,7 @@ static void kt_test_own_queue(struct kunit *test)
 static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_messages),
 	KUNIT_CASE(kt_test_bytes),
+	KUNIT_CASE(kt_test_fpdus),
 	KUNIT_CASE(kt_test_process),
 	KUNIT_CASE(kt_test_answers),
 	KUNIT_CASE(kt_test_answers_between),
