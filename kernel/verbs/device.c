@@ -196,6 +196,8 @@ static void kw_dealloc_driver(struct ib_device *ibdev)
 	kw_domain_exit(&dev->domain);
 	WARN_ON(!kw_table_empty(&dev->counter_sets));
 	xa_destroy(&dev->counter_sets);
+	WARN_ON(!kw_table_empty(&dev->lingers.users));
+	xa_destroy(&dev->lingers.users);
 	free_percpu(dev->counters);
 }
 

@@ -520,7 +520,6 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 	qp->stream.ibdev = qp->ib.device;
 	qp->stream.qpn = qp->ib.qp_num;
 	qp->stream.pd = qp->ib.pd;
-	qp->stream.access = qp->access;
 	ret = kw_stream_start(&qp->stream, sock, &p);
 	if (ret) {
 		kfree(qp->linger);
