@@ -335,7 +335,8 @@ int kw_ep_find_qp(struct kw_ep *ep, struct iw_cm_id *id, u32 qpn,
 	if (!qp)
 		return -EINVAL;
 	if (kw_ep_may_use(id, qp)) {
-		if (atomic_dec_if_positive(&qp->named) >= 0) {
+		/* A kernel consumer's identifier has had this one all along. */
+		if (!qp->owner || kw_qp_was_named(qp)) {
 			*result = qp;
 			return 0;
 		}

@@ -102,8 +102,8 @@ bool kw_qp_is_callers(const struct kw_qp *qp)
  * iw_cm can report to its consumer only that a queue pair does not exist. That
  * it is another's is left to kw_iw_connect() and kw_iw_accept(), which know
  * more of the caller. Meanwhile iw_cm holds no reference to the other's queue
- * pair. They look the number up again: @named says whether iw_cm got the same
- * queue pair, and not one that had the number before.
+ * pair. They look the number up again: kw_qp_was_named() says whether iw_cm got
+ * the same queue pair, and not one that had the number before.
  *
  * Context: process, interrupts may be off.
  * Return: the queue pair or NULL.
@@ -119,7 +119,7 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
 		qp = &kw_qp_denied;
 		kw_qp_get(qp);
 	}
-	atomic_inc(&qp->named);
+	kw_qp_name(qp);
 	atomic_inc(&qp->handed_over);
 	return &qp->ib;
 }
@@ -128,8 +128,9 @@ struct ib_qp *kw_iw_get_qp(struct ib_device *ibdev, int qpn)
  * kw_iw_add_ref() - ib_device_ops.iw_add_ref
  * @ibqp: queue pair
  *
- * iw_cm calls this once for each kw_iw_get_qp(), whose reference it uses. Any
- * other call takes a reference.
+ * iw_cm calls this once for each kw_iw_get_qp(), whose reference it uses, with
+ * interrupts off in between. Any other call takes a reference. An unpatched
+ * iw_cm makes none.
  */
 void kw_iw_add_ref(struct ib_qp *ibqp)
 {

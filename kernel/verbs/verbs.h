@@ -572,7 +572,8 @@ enum kw_qp_event_kind {
  * @freed: completed with the last reference, while destroy_qp waits
  * @handed_over: references that iw_cm got from kw_iw_get_qp() and that it has
  *	not asked for yet
- * @named: how often iw_cm got it for a connection that has not used it yet
+ * @named_by: the task whose call let iw_cm get it last: see kw_qp_name(). Never
+ *	dereferenced
  * @owner: the process that created it; NULL for a kernel consumer's
  * @lock: state, SQ tracking, ring consumers when no stream runs
  * @state: enum kiwarp_qp_state
@@ -638,7 +639,7 @@ struct kw_qp {
 	struct kw_device *dev;
 	struct kref ref;
 	atomic_t handed_over;
-	atomic_t named;
+	struct task_struct *named_by;
 	struct pid *owner;
 	struct completion *freed;
 	spinlock_t lock;		/* see above */
@@ -767,6 +768,33 @@ struct kw_qp *kw_qp_find(struct kw_device *dev, u32 qpn);	/* takes a reference *
 void kw_qp_get(struct kw_qp *qp);
 void kw_qp_put(struct kw_qp *qp);
 bool kw_qp_is_callers(const struct kw_qp *qp);
+
+/**
+ * kw_qp_name() - iw_cm gets a queue pair for a connection
+ * @qp: queue pair
+ *
+ * Context: process; iw_cm's call for the consumer's.
+ */
+static inline void kw_qp_name(struct kw_qp *qp)
+{
+	WRITE_ONCE(qp->named_by, current);
+}
+
+/**
+ * kw_qp_was_named() - did iw_cm get this queue pair, in this call?
+ * @qp: queue pair
+ *
+ * iw_cm gets the queue pair and calls the driver in one thread. So this is
+ * false, once for each time, where another thread's connection of the same
+ * queue pair came in between: only one of the two can be made.
+ *
+ * Context: process; iw_cm's call.
+ * Return: true if the task's last kw_qp_name() was of @qp, and is the last one.
+ */
+static inline bool kw_qp_was_named(struct kw_qp *qp)
+{
+	return cmpxchg(&qp->named_by, current, NULL) == current;
+}
 
 /*
  * Move a queue pair from INIT to RTS over a socket whose MPA start-up is

@@ -5,6 +5,8 @@
  */
 #include <kunit/test.h>
 #include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -100,6 +102,53 @@ static void kt_test_moderation_set_meanwhile(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, atomic_read(&kt_events));
 	}
 	kw_destroy_cq(&cq->ib, NULL);
+}
+
+static int kt_names(void *qp)
+{
+	kw_qp_name(qp);
+	return 0;
+}
+
+static int kt_was_named(void *qp)
+{
+	return kw_qp_was_named(qp);
+}
+
+static int kt_in_thread(struct kunit *test, int (*f)(void *), void *arg)
+{
+	struct task_struct *t = kthread_create(f, arg, "kiwarp-test");
+	int ret;
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(t));
+	get_task_struct(t);
+	wake_up_process(t);
+	while (READ_ONCE(t->exit_state) == 0)
+		schedule_timeout_uninterruptible(1);
+	ret = kthread_stop(t);
+	put_task_struct(t);
+	return ret;
+}
+
+/*
+ * A connection that failed before it used its queue pair leaves no right to
+ * another thread, for whose call iw_cm may have got another of that number.
+ */
+static void kt_test_named_in_this_call(struct kunit *test)
+{
+	struct kw_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	KUNIT_EXPECT_FALSE(test, kw_qp_was_named(qp));
+	kw_qp_name(qp);
+	KUNIT_EXPECT_TRUE(test, kw_qp_was_named(qp));
+	KUNIT_EXPECT_FALSE(test, kw_qp_was_named(qp));
+
+	kt_in_thread(test, kt_names, qp);
+	KUNIT_EXPECT_FALSE(test, kw_qp_was_named(qp));
+	kw_qp_name(qp);
+	KUNIT_EXPECT_EQ(test, 0, kt_in_thread(test, kt_was_named, qp));
+	KUNIT_EXPECT_TRUE(test, kw_qp_was_named(qp));
 }
 
 #define KT_SMALL	8192
@@ -232,6 +281,7 @@ static void kt_queue_exit(struct kunit *test)
 
 static struct kunit_case kt_queue_cases[] = {
 	KUNIT_CASE(kt_test_moderation_set_meanwhile),
+	KUNIT_CASE(kt_test_named_in_this_call),
 	KUNIT_CASE(kt_test_srq_taken_while_resized),
 	{}
 };
