@@ -72,7 +72,10 @@ def present(system: System, question: Question, found: list[devices.Device]) -> 
 
 
 def persistence(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
-    sections = config.load(system)
+    found_in_file = config.contents(system)
+    sections = found_in_file.sections
+    for fault in found_in_file.faults:
+        yield Finding("persistence", ERROR, fault.text, "kiwarp.conf(5) says what it may be")
     on = {device.interface for device in devices.devices(system)} if sections else set()
     for interface, section in sections.items():
         if interface not in system.names(devices.NET):
@@ -85,7 +88,8 @@ def persistence(system: System, _question: Question, found: list[devices.Device]
             yield Finding("persistence", OK, f"{interface} has the device that {config.FILE} names")
             yield from wrong_settings(system, section)
     for device in found:
-        if device.interface and device.interface not in sections:
+        spoiled = [fault.interface for fault in found_in_file.faults]
+        if device.interface and device.interface not in [*sections, *spoiled]:
             yield Finding("persistence", NOTE, f"{device.name} is gone after a boot",
                           f"to keep it: kiwarp del {device.name}, then kiwarp add {device.interface} "
                           f"--name {device.name} --persistent")
@@ -95,14 +99,24 @@ def what_to_start(system: System, interface: str) -> str:
     if not system.has_systemd():
         return f"kiwarp up {interface}"
     name = service.unit(system, interface)
-    return f"systemctl start '{name}'; if it fails: journalctl -u '{name}'"
+    # A unit whose device somebody has deleted is active all the same: starting it would do nothing.
+    return f"systemctl restart '{name}'; if it fails: journalctl -u '{name}'"
 
 
 def wrong_settings(system: System, section: config.Section) -> Iterator[Finding]:
     device = devices.on_interface(system, section.interface)
-    now = devices.settings(system, device.name) if device else {}
+    if device is None:
+        return
+    now = devices.settings(system, device.name)
     for setting, value in section.settings.items():
         if setting in now and value.split() != now[setting].split():
             yield Finding("persistence", NOTE,
                           f"{setting} of {section.interface}'s device is \"{now[setting]}\", \"{value}\" in "
                           f"{config.FILE}, where it may be spelt in another way", f"kiwarp up {section.interface}")
+    for setting, value in devices.changed(system, device.name).items():
+        if setting not in section.settings:
+            yield Finding("persistence", NOTE,
+                          f"{setting} of {section.interface}'s device is \"{now[setting]}\", and \"{value}\" after a "
+                          f"boot: {config.FILE} does not name it",
+                          f"to keep it: kiwarp set {device.name} {setting}=\"{now[setting]}\" --persistent; or "
+                          f"kiwarp up {section.interface}")

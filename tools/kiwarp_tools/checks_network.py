@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from . import devices
 from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
@@ -129,23 +129,32 @@ def route(system: System, question: Question, found: list[devices.Device]) -> It
                       f"kiwarp add {way}, or another route")
 
 
-def firewall(system: System, question: Question, _found: list[devices.Device]) -> Iterator[Finding]:
+def firewall(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:
     if not system.is_root():
         yield Finding("firewall", NOTE, "its rules are shown to root only", "sudo kiwarp doctor")
         return
+    ports = sorted({wire for number in question.ports for wire in wire_ports(system, number, found)})
+    # iptables-nft's rules are among nftables'. The other iptables has tables of its own, if it was ever used.
     result = system.run("nft", "-j", "list", "ruleset")
     if result.code == 127:
-        yield from firewall_iptables(system)
+        yield from firewall_iptables(system, "iptables", "ip6tables")
         return
+    if system.read("/proc/net/ip_tables_names") or system.read("/proc/net/ip6_tables_names"):
+        yield from firewall_iptables(system, "iptables-legacy", "ip6tables-legacy")
     if result.code:
         raise Failure(f"nft list ruleset: {result.said}")
     entries = json.loads(result.out or "{}").get("nftables", [])
     closed = [entry["chain"] for entry in entries if entry.get("chain", {}).get("hook") == "input" and
               blocks(entry["chain"], entries)]
     for chain in closed:
-        yield from closed_chain(chain, entries, question.ports)
+        yield from closed_chain(chain, entries, ports, [device.interface for device in found])
     if not closed:
         yield Finding("firewall", OK, "no chain of nftables refuses all that it has no rule for")
+
+
+def wire_ports(system: System, number: int, found: list[devices.Device]) -> set[int]:
+    """The TCP ports that a service's port is, with the port maps of these devices."""
+    return {devices.wire_port(system, device.name, number) for device in found} or {number}
 
 
 def rules_of(chain: dict, entries: list[dict]) -> list[dict]:
@@ -163,20 +172,64 @@ def blocks(chain: dict, entries: list[dict]) -> bool:
         for statements in refusing)
 
 
-def accepted_ports(chain: dict, entries: list[dict]) -> Iterator[range]:
-    """Of the chain's own rules; those of chains that it jumps to are not followed."""
-    for rule in rules_of(chain, entries):
+def reached(chain: dict, entries: list[dict]) -> Iterator[dict]:
+    """The rules of a chain and of those that it may go on in, as ufw and firewalld lay them out."""
+    left, seen = [chain["name"]], {chain["name"]}
+    while left:
+        for rule in rules_of({**chain, "name": left.pop()}, entries):
+            yield rule
+            for verdict in verdicts(rule, chain, entries):
+                target = next((verdict[kind]["target"] for kind in ("jump", "goto") if kind in verdict), None)
+                if target and target not in seen:
+                    seen.add(target)
+                    left.append(target)
+
+
+def verdicts(rule: dict, chain: dict, entries: list[dict]) -> Iterator[dict]:
+    """What becomes of a packet by this rule: its own verdict, and those of a map."""
+    for part in rule.get("expr", []):
+        yield part
+        if "vmap" in part:
+            yield from (verdict for _key, verdict in mapped(part["vmap"].get("data"), chain, entries))
+
+
+def mapped(data: object, chain: dict, entries: list[dict]) -> list:
+    """A verdict map's keys and verdicts."""
+    if isinstance(data, str) and data.startswith("@"):
+        return elements("map", data[1:], chain, entries)
+    return data.get("set", []) if isinstance(data, dict) else []
+
+
+def is_port(left: object) -> bool:
+    payload = left.get("payload", {}) if isinstance(left, dict) else {}
+    # "th" is the header of any transport protocol.
+    return payload.get("protocol") in ("tcp", "th") and payload.get("field") == "dport"
+
+
+def accepted_ports(chain: dict, entries: list[dict], interfaces: Sequence[str | None]) -> Iterator[range]:
+    """Those that some rule accepts, of whatever hosts."""
+    for rule in reached(chain, entries):
         parts = rule.get("expr", [])
+        matches = [part["match"] for part in parts if "match" in part]
+        for part in parts:
+            if "vmap" in part and is_port(part["vmap"].get("key")):
+                for key, verdict in mapped(part["vmap"].get("data"), chain, entries):
+                    yield from ports_in(key, chain, entries) if "accept" in verdict else ()
         if not any("accept" in part for part in parts):
             continue
-        for part in parts:
-            match = part.get("match", {})
-            left = match.get("left")
-            payload = left.get("payload", {}) if isinstance(left, dict) else {}
-            # "th" is the header of any transport protocol.
-            if payload.get("protocol") in ("tcp", "th") and payload.get("field") == "dport" and \
-                    match.get("op") in ("==", "in"):
+        if all(is_interface(match, interfaces) for match in matches):
+            yield range(65536)
+        for match in matches:
+            if is_port(match.get("left")) and match.get("op") in ("==", "in"):
                 yield from ports_in(match.get("right"), chain, entries)
+
+
+def is_interface(match: dict, interfaces: Sequence[str | None]) -> bool:
+    """Whether it takes all that comes in by one of these interfaces."""
+    left = match.get("left")
+    meta = left.get("meta", {}) if isinstance(left, dict) else {}
+    return meta.get("key") in ("iif", "iifname") and match.get("op") in ("==", "in") and \
+        match.get("right") in [name for name in interfaces if name]
 
 
 def ports_in(right: object, chain: dict, entries: list[dict]) -> Iterator[range]:
@@ -184,7 +237,7 @@ def ports_in(right: object, chain: dict, entries: list[dict]) -> Iterator[range]
     if isinstance(right, int):
         yield range(right, right + 1)
     elif isinstance(right, str) and right.startswith("@"):
-        for one in named_set(right[1:], chain, entries):
+        for one in elements("set", right[1:], chain, entries):
             yield from ports_in(one, chain, entries)
     elif isinstance(right, dict) and "range" in right:
         first, last = right["range"]
@@ -198,16 +251,17 @@ def ports_in(right: object, chain: dict, entries: list[dict]) -> Iterator[range]
         yield from ports_in(right["elem"]["val"], chain, entries)
 
 
-def named_set(name: str, chain: dict, entries: list[dict]) -> list:
-    """A set's elements. It is of the chain's table."""
+def elements(kind: str, name: str, chain: dict, entries: list[dict]) -> list:
+    """Those of a named set or map. It is of the chain's table."""
     key = {"family": chain["family"], "table": chain["table"], "name": name}
-    return [one for entry in entries if "set" in entry and key.items() <= entry["set"].items()
-            for one in entry["set"].get("elem", [])]
+    return [one for entry in entries if kind in entry and key.items() <= entry[kind].items()
+            for one in entry[kind].get("elem", [])]
 
 
-def closed_chain(chain: dict, entries: list[dict], ports: list[int]) -> Iterator[Finding]:
+def closed_chain(chain: dict, entries: list[dict], ports: list[int],
+                 interfaces: Sequence[str | None]) -> Iterator[Finding]:
     where = f"{chain['family']} {chain['table']} {chain['name']}"
-    open_ports = list(accepted_ports(chain, entries))
+    open_ports = list(accepted_ports(chain, entries, interfaces))
     for number in ports:
         if any(number in ports_of for ports_of in open_ports):
             yield Finding("firewall", OK, f"the chain {where} of nftables accepts TCP port {number}")
@@ -220,8 +274,8 @@ def closed_chain(chain: dict, entries: list[dict], ports: list[int]) -> Iterator
                       "service is a TCP port to it", "accept its port; kiwarp doctor --port PORT looks whether it is")
 
 
-def firewall_iptables(system: System) -> Iterator[Finding]:
-    for program in ("iptables", "ip6tables"):
+def firewall_iptables(system: System, *programs: str) -> Iterator[Finding]:
+    for program in programs:
         result = system.run(program, "-S", "INPUT")
         if result.code == 0 and re.search(r"^-P INPUT DROP|-j (DROP|REJECT)", result.out, re.M):
             yield Finding("firewall", NOTE, f"{program} refuses some of what comes in: an RDMA service is a TCP port "
@@ -254,19 +308,25 @@ def port(system: System, question: Question, found: list[devices.Device]) -> Ite
     taken = listeners(system)
     serving = rdma_listeners(system)
     for number in question.ports or SHARED_PORTS:
+        wires = wire_ports(system, number, found)
         if number in serving:
             yield Finding("port", OK, f"an RDMA service listens on port {number}")
-        elif number in taken:
-            yield taken_port(number, WARNING if question.ports else NOTE)
+        elif wires & taken:
+            yield taken_port(number, min(wires & taken), WARNING if question.ports else NOTE)
         elif question.ports:
             yield Finding("port", NOTE, f"nobody listens on port {number}", "start the service")
 
 
-def taken_port(number: int, level: str) -> Finding:
+def taken_port(number: int, wire: int, level: str) -> Finding:
     service = f", {SHARED_PORTS[number]}'s," if number in SHARED_PORTS else ""
-    wire = number + 10000 if number < 50000 else number - 10000
-    return Finding("port", level, f"a TCP service has port {number}{service} where no RDMA service can listen then: it "
-                   "gets EADDRINUSE", f'another port, or on both sides: kiwarp set DEVICE "port_map={number}:{wire}"')
+    if wire != number:
+        service = f", which port {number} is on the wire,"
+    other = number + 10000 if number < 50000 else number - 10000
+    if other == wire:
+        other += 1
+    return Finding("port", level, f"a TCP service has port {wire}{service} where no RDMA service can listen then: it "
+                   "gets EADDRINUSE",
+                   f'another port, or on both sides: kiwarp set DEVICE "port_map={number}:{other}"')
 
 
 def port_mapper(system: System, _question: Question, _found: list[devices.Device]) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Callable, Sequence
+from contextlib import nullcontext
+from typing import Callable, ContextManager, Sequence
 
 from . import VERSION, config, devices, doctor, service
 from .system import Failure, System, require_root
@@ -28,7 +29,7 @@ def described(system: System, device: devices.Device) -> dict:
         "interface": device.interface,
         "state": device.state,
         "mtu": int(mtu) if mtu else None,
-        "persistent": bool(device.interface) and device.interface in config.load(system),
+        "persistent": bool(device.interface) and device.interface in config.contents(system).sections,
         "settings": devices.settings(system, device.name),
     }
 
@@ -62,23 +63,33 @@ def report_none(args: argparse.Namespace) -> int:
     return 0
 
 
+def changing_file(system: System, args: argparse.Namespace) -> ContextManager[None]:
+    """From reading the file to writing it: nobody else may."""
+    return config.locked(system) if args.persistent else nullcontext()
+
+
 def command_add(system: System, args: argparse.Namespace) -> int:
     require_root(system, "adding a device")
+    with changing_file(system, args):
+        return report(system, args, add(system, args))
+
+
+def add(system: System, args: argparse.Namespace) -> devices.Device:
     wanted = dict(args.settings)
     name = args.name or devices.default_name(args.interface)
     section = config.Section(args.interface, name, wanted)
+    if not args.persistent:
+        return devices.add(system, args.interface, name, wanted)
     known = config.load(system)
     clash = next((s.interface for s in known.values()
                   if s.interface != args.interface and (s.name or devices.default_name(s.interface)) == name), "")
-    if args.persistent and clash:
+    if clash:
         raise Failure(f"{config.FILE} has {name} as the name of {clash}'s device: choose another with --name")
-    if args.persistent:
-        # Before there is a device: can it be written?
-        config.text_with(system, section)
+    # Before there is a device: can it be written?
+    config.text_with(system, section)
     device = devices.add(system, args.interface, name, wanted)
-    if args.persistent:
-        keep(system, device, section, known.get(args.interface))
-    return report(system, args, device)
+    keep(system, device, section, known.get(args.interface))
+    return device
 
 
 def keep(system: System, device: devices.Device, section: config.Section, before: config.Section | None) -> None:
@@ -113,6 +124,12 @@ def delete_device(system: System, device: devices.Device) -> None:
 
 def command_del(system: System, args: argparse.Namespace) -> int:
     require_root(system, "deleting a device")
+    with changing_file(system, args):
+        delete(system, args)
+    return report_none(args)
+
+
+def delete(system: System, args: argparse.Namespace) -> None:
     known = config.load(system) if args.persistent else {}
     interface: str | None
     try:
@@ -128,7 +145,6 @@ def command_del(system: System, args: argparse.Namespace) -> int:
         delete_device(system, device)
     if interface and args.persistent:
         forget(system, interface)
-    return report_none(args)
 
 
 def forget(system: System, interface: str) -> None:
@@ -150,6 +166,11 @@ def command_show(system: System, args: argparse.Namespace) -> int:
 
 def command_set(system: System, args: argparse.Namespace) -> int:
     require_root(system, "changing settings")
+    with changing_file(system, args):
+        return report(system, args, change(system, args))
+
+
+def change(system: System, args: argparse.Namespace) -> devices.Device:
     wanted = dict(args.settings)
     device = devices.find(system, args.device)
     section = None
@@ -164,7 +185,7 @@ def command_set(system: System, args: argparse.Namespace) -> int:
     devices.set_all(system, device.name, wanted)
     if section:
         config.store(system, section)
-    return report(system, args, device)
+    return device
 
 
 def command_up(system: System, args: argparse.Namespace) -> int:

@@ -6,13 +6,17 @@ that is what begins a section here, too.
 """
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Iterator
 
 from .system import Failure, System
 
 FILE = "/etc/rdma/kiwarp.conf"
+LOCK = "/run/kiwarp.conf.lock"
 HEAD = "# Devices of Kiwarp that are added when their interface appears: see kiwarp.conf(5).\n"
 
 
@@ -25,34 +29,78 @@ class Section:
     settings: dict[str, str] = field(default_factory=dict)
 
 
-def parse(text: str) -> dict[str, Section]:
-    sections: dict[str, Section] = {}
+@dataclass(frozen=True)
+class Fault:
+    """A line that can not be read. Of its section, if it is in one, nothing is known for certain then."""
+
+    interface: str
+    text: str
+
+
+@dataclass
+class Contents:
+    """What a file has: the sections without a fault, and the faults of the others."""
+
+    sections: dict[str, Section] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def read(text: str) -> Contents:
+    """A faulty line concerns its own section: each of the others has a device all the same."""
+    found = Contents()
+    # Lines before the first section are in none. Nor are those after a line that begins one wrongly.
     section: Section | None = None
+    lost = False
     for number, line in enumerate(text.splitlines(), 1):
-        where = f"{FILE}, line {number}"
         if not line.strip() or line.lstrip().startswith("#"):
             continue
+        fault = ""
         if line.lstrip().startswith("["):
-            found = re.fullmatch(r"\[([^\]\s/]+)\]", line)
-            if not found:
-                raise Failure(f"{where}: a section begins with a line that is [INTERFACE] and nothing else")
-            section = Section(found[1])
-            if section.interface in sections:
-                raise Failure(f"{where}: a second section for {section.interface}")
-            sections[section.interface] = section
-            continue
-        key, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not key:
-            raise Failure(f"{where}: neither [INTERFACE] nor NAME = VALUE")
-        if section is None:
-            raise Failure(f"{where}: {key} stands before the first [INTERFACE]")
-        if key in section.settings or (key == "name" and section.name):
-            raise Failure(f"{where}: {key} for the second time")
-        if key == "name":
-            section.name = value
-        else:
-            section.settings[key] = value
-    return sections
+            section, fault = _begun(line, found)
+            lost = section is None
+        elif section:
+            fault = _add(section, line)
+        elif not lost:
+            fault = f"{line.partition('=')[0].strip()} stands before the first [INTERFACE]"
+        if fault:
+            found.faults.append(Fault(section.interface if section else "", f"{FILE}, line {number}: {fault}"))
+    for interface in {fault.interface for fault in found.faults}:
+        found.sections.pop(interface, None)
+    return found
+
+
+def _begun(line: str, found: Contents) -> tuple[Section | None, str]:
+    """The section that a line begins, and what is wrong with it."""
+    name = re.fullmatch(r"\[([^\]\s/]+)\]", line)
+    if not name:
+        return None, "a section begins with a line that is [INTERFACE] and nothing else"
+    section = Section(name[1])
+    if section.interface in found.sections:
+        return section, f"a second section for {section.interface}"
+    found.sections[section.interface] = section
+    return section, ""
+
+
+def _add(section: Section, line: str) -> str:
+    """Add a line to a section; what is wrong with it."""
+    key, equals, value = (part.strip() for part in line.partition("="))
+    if not equals or not key:
+        return "neither [INTERFACE] nor NAME = VALUE"
+    if key in section.settings or (key == "name" and section.name):
+        return f"{key} for the second time"
+    if key == "name":
+        section.name = value
+    else:
+        section.settings[key] = value
+    return ""
+
+
+def parse(text: str) -> dict[str, Section]:
+    """The sections of a text that has no fault."""
+    found = read(text)
+    if found.faults:
+        raise Failure(found.faults[0].text)
+    return found.sections
 
 
 def _text(system: System) -> str | None:
@@ -64,8 +112,37 @@ def _text(system: System) -> str | None:
         raise Failure(f"{FILE}: {error}") from error
 
 
+def contents(system: System) -> Contents:
+    return read(_text(system) or "")
+
+
 def load(system: System) -> dict[str, Section]:
+    """All sections of a file without a fault: to change it."""
     return parse(_text(system) or "")
+
+
+def section_of(system: System, interface: str) -> Section:
+    """An interface's section, whatever is wrong elsewhere in the file."""
+    found = contents(system)
+    if interface in found.sections:
+        return found.sections[interface]
+    own = [fault.text for fault in found.faults if fault.interface == interface]
+    others = [fault.text for fault in found.faults if not fault.interface]
+    raise Failure(own[0] if own else "; ".join([f"{FILE} has no section [{interface}]", *others[:1]]))
+
+
+@contextmanager
+def locked(system: System) -> Iterator[None]:
+    """Nobody else changes the file: what is written back is what was read, changed."""
+    file = system.path(LOCK)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = file.open("a")
+    except OSError as error:
+        raise Failure(f"{LOCK}: {error.strerror}") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _joined(lines: list[str]) -> str:

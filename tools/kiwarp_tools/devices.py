@@ -81,8 +81,10 @@ def default_name(interface: str) -> str:
 
 
 def require_interface(system: System, interface: str) -> None:
-    if "/" in interface or not system.exists(f"{NET}/{interface}"):
-        raise Failure(f"{interface}: no such network interface; there are {listing(system.names(NET))}")
+    # A bonding driver has a file beside the interfaces' folders.
+    if "/" in interface or not system.path(f"{NET}/{interface}").is_dir():
+        there = [name for name in system.names(NET) if system.path(f"{NET}/{name}").is_dir()]
+        raise Failure(f"{interface}: no such network interface; there are {listing(there)}")
 
 
 def load_module(system: System) -> None:
@@ -143,6 +145,19 @@ def settings(system: System, name: str) -> dict[str, str]:
 def defaults(system: System) -> dict[str, str]:
     """The module's parameters, which are the settings of new devices."""
     return {setting: system.read(f"{PARAMETERS}/{setting}") or "" for setting in system.names(PARAMETERS)}
+
+
+def changed(system: System, name: str) -> dict[str, str]:
+    """The defaults of those settings of a device that have another value."""
+    now = settings(system, name)
+    return {setting: value for setting, value in defaults(system).items()
+            if setting in now and now[setting] != value}
+
+
+def wire_port(system: System, name: str, port: int) -> int:
+    """The TCP port that a port of a device's services has on the wire, by its setting port_map."""
+    pairs = [pair.partition(":") for pair in settings(system, name).get("port_map", "").split()]
+    return next((int(wire) for own, colon, wire in pairs if colon and own == str(port)), port)
 
 
 def module_said(log: KernelLog) -> str:

@@ -44,9 +44,7 @@ def stop(system: System, interface: str) -> None:
 
 def up(system: System, interface: str) -> devices.Device:
     """What the service does when it starts. A device that is there already is set up as it is wanted."""
-    section = config.load(system).get(interface)
-    if section is None:
-        raise Failure(f"{config.FILE} has no section [{interface}]")
+    section = config.section_of(system, interface)
     name = section.name or devices.default_name(interface)
     present = devices.on_interface(system, interface)
     if present is None:
@@ -54,7 +52,8 @@ def up(system: System, interface: str) -> devices.Device:
     if present.name != name:
         raise Failure(f"{interface} has the device {present.name} already, not {name}")
     devices.load_clients(system)
-    devices.set_all(system, name, section.settings)
+    # What the file does not name has its default again.
+    devices.set_all(system, name, {**devices.changed(system, name), **section.settings})
     return present
 
 

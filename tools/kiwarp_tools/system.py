@@ -29,6 +29,10 @@ class Result:
         return lines[-1].strip() if lines else f"exit code {self.code}"
 
 
+# Where programs for administrators are: not in the PATH of Debian's users.
+ADMINISTRATION = "/usr/sbin:/sbin"
+
+
 class System:
     """The running system. Tests put another in its place."""
 
@@ -56,8 +60,9 @@ class System:
         """Run a program. One that is missing, or takes too long, has the shell's exit code for it."""
         try:
             # Its output is read, so it has to be in no language but one.
+            variables = {**os.environ, "LC_ALL": "C", "PATH": f"{os.environ.get('PATH', os.defpath)}:{ADMINISTRATION}"}
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False,
-                                  timeout=timeout, stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
+                                  timeout=timeout, stdin=subprocess.DEVNULL, env=variables)
         except FileNotFoundError:
             return Result(127, err=f"{command[0]} is not installed")
         except subprocess.TimeoutExpired:

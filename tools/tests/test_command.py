@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kiwarp_tools import VERSION, cli, config
-from kiwarp_tools.system import Result
+from kiwarp_tools.system import Result, System
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
@@ -41,7 +41,10 @@ def test_add_with_a_name_and_settings(system) -> None:
 
 
 def test_add_what_can_not_be(system, capsys) -> None:
-    fails(system, capsys, "eth9: no such network interface; there are eth0", "add", "eth9")
+    # A bonding driver's file is no interface.
+    system.write("/sys/class/net/bonding_masters", "")
+    fails(system, capsys, "eth9: no such network interface; there are eth0$", "add", "eth9")
+    fails(system, capsys, "bonding_masters: no such network interface", "add", "bonding_masters")
     fails(system, capsys, "no such setting: crk; there are crc, ", "add", "eth0", "--set", "crk=0")
     assert not system.links
     system.device("kiwarp0", "eth0")
@@ -251,9 +254,40 @@ def test_up_and_down(system, capsys) -> None:
     fails(system, capsys, "eth0 has the device other already, not kiwarp_eth0", "up", "eth0")
 
 
+def test_up_makes_a_device_what_the_file_says(system) -> None:
+    system.write(config.FILE, "[eth0]\ncrc = 0\nrtr = read")
+    assert kiwarp(system, "up", "eth0") == 0
+    system.write(config.FILE, "[eth0]\nrtr = read")
+    assert kiwarp(system, "up", "eth0") == 0
+    assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/crc") == "1"
+    assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/rtr") == "read"
+
+
 def test_a_wrong_file_is_one_line(system, capsys) -> None:
     system.write(config.FILE, "crc = 0")
     fails(system, capsys, "kiwarp.conf, line 1", "up", "eth0")
+    fails(system, capsys, "kiwarp.conf, line 1", "add", "eth0", "--persistent")
+    assert not system.links
+    system.device("kiwarp0", "eth0")
+    fails(system, capsys, "kiwarp.conf, line 1", "del", "eth0", "--persistent")
+    assert system.links == {"kiwarp0": "eth0"}
+
+
+def test_a_wrong_line_is_no_concern_of_other_devices(system, capsys) -> None:
+    system.write(config.FILE, "[eth0]\ncrc = 0\n [eth1]")
+    assert kiwarp(system, "up", "eth0") == 0
+    assert kiwarp(system, "show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["persistent"]
+    system.interface("eth1")
+    assert kiwarp(system, "add", "eth1") == 0
+    assert kiwarp(system, "set", "eth1", "crc=0") == 0
+    assert kiwarp(system, "del", "eth1") == 0
+
+
+def test_users_find_programs_of_administrators(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert System().run("modinfo", "--version").code == 0
+    assert System().run("no-such-program").code == 127
 
 
 def test_one_version_everywhere() -> None:

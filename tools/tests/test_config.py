@@ -2,6 +2,8 @@
 """Reading and changing kiwarp.conf."""
 from __future__ import annotations
 
+import threading
+
 import pytest
 from kiwarp_tools import config
 from kiwarp_tools.system import Failure
@@ -101,3 +103,54 @@ def test_what_is_added_and_removed_leaves_what_was(system) -> None:
     config.store(system, config.Section("eth2", "", {"crc": "0"}))
     config.remove(system, "eth2")
     assert system.path(config.FILE).read_text() == TWO
+
+
+BROKEN = """crc = 0
+[eth0]
+name = kiwarp0
+[eth1]
+crc
+ [eth2]
+crc = 0
+[eth3]
+crc = 0
+[eth4]
+[eth4]
+"""
+
+
+def test_a_fault_concerns_its_own_section(system) -> None:
+    system.write(config.FILE, BROKEN.rstrip())
+    found = config.contents(system)
+    assert found.sections == {"eth0": config.Section("eth0", "kiwarp0"),
+                              "eth3": config.Section("eth3", "", {"crc": "0"})}
+    assert [(fault.interface, fault.text.split(": ")[0].split()[-1]) for fault in found.faults] == [
+        ("", "1"), ("eth1", "5"), ("", "6"), ("eth4", "11")]
+    assert config.section_of(system, "eth0").name == "kiwarp0"
+    with pytest.raises(Failure, match="line 5: neither"):
+        config.section_of(system, "eth1")
+    # It may be the one that was meant.
+    with pytest.raises(Failure, match=r"no section \[eth2\]; .*line 1: crc stands before"):
+        config.section_of(system, "eth2")
+
+
+@pytest.mark.parametrize("change", [lambda system: config.store(system, config.Section("eth0")),
+                                    lambda system: config.remove(system, "eth0")])
+def test_a_file_with_a_fault_is_not_changed(system, change) -> None:
+    system.write(config.FILE, BROKEN.rstrip())
+    with pytest.raises(Failure, match="line 1"):
+        change(system)
+    assert system.path(config.FILE).read_text() == BROKEN
+
+
+def test_changes_wait_for_each_other(system) -> None:
+    def add(number: int) -> None:
+        with config.locked(system):
+            config.store(system, config.Section(f"eth{number}"))
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(config.load(system)) == 30

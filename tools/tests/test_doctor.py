@@ -104,14 +104,23 @@ def test_persistence(healthy) -> None:
     healthy.remove("kiwarp0")
     only(healthy, "persistence", ERROR, "names eth0, which has no device", "kiwarp up eth0")
     healthy.path("/run/systemd/system").mkdir(parents=True)
-    only(healthy, "persistence", ERROR, "names eth0, which has no device", "systemctl start 'kiwarp@eth0.service'")
+    only(healthy, "persistence", ERROR, "names eth0, which has no device", "systemctl restart 'kiwarp@eth0.service'")
     healthy.write(config.FILE, "[eth5]")
     only(healthy, "persistence", NOTE, "names eth5, which is not there")
     healthy.write(config.FILE, "crc = 1")
-    only(healthy, "persistence", WARNING, "could not be checked: /etc/rdma/kiwarp.conf, line 1")
+    only(healthy, "persistence", ERROR, "/etc/rdma/kiwarp.conf, line 1: crc stands before", "kiwarp.conf(5)")
     healthy.device("kiwarp0", "eth0")
+    healthy.write(config.FILE, "[eth0]\nname = kiwarp0\n\n[eth5")
+    only(healthy, "persistence", ERROR, "/etc/rdma/kiwarp.conf, line 4: a section begins")
+    healthy.write(config.FILE, "[eth0]\nname = kiwarp0\ncrc")
+    only(healthy, "persistence", ERROR, "/etc/rdma/kiwarp.conf, line 3: neither")
     healthy.write(config.FILE, "[eth0]\nname = kiwarp0\ncrc = 0")
     only(healthy, "persistence", NOTE, 'crc of eth0\'s device is "1", "0" in', "kiwarp up eth0")
+    healthy.write(config.FILE, "[eth0]\nname = kiwarp0\ncrc = 1")
+    healthy.write("/sys/class/infiniband/kiwarp0/settings/rtr", "read")
+    only(healthy, "persistence", NOTE, 'rtr of eth0\'s device is "read", and "write read" after a boot',
+         'kiwarp set kiwarp0 rtr="read" --persistent')
+    healthy.write("/sys/class/infiniband/kiwarp0/settings/rtr", "write read")
     healthy.write(config.FILE, "")
     only(healthy, "persistence", NOTE, "kiwarp0 is gone after a boot", "--persistent")
 
@@ -208,6 +217,24 @@ def ruleset(*rules: list[dict], policy: str = "drop") -> Result:
         {"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": rule}} for rule in rules]}))
 
 
+def with_chains(answer: Result, **chains: list[list[dict]]) -> Result:
+    """With other chains of the table, which may be jumped to."""
+    entries = json.loads(answer.out)["nftables"]
+    for name, rules in chains.items():
+        where = {"family": "inet", "table": "filter"}
+        entries += [{"chain": {**where, "name": name}},
+                    *({"rule": {**where, "chain": name, "expr": rule}} for rule in rules)]
+    return Result(0, json.dumps({"nftables": entries}))
+
+
+def by_interface(name: str, **verdict: object) -> list[dict]:
+    return [{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": name}}, verdict]
+
+
+def vmap(left: dict, data: object) -> list[dict]:
+    return [{"vmap": {"key": left, "data": data}}]
+
+
 def with_set(answer: Result, **keys: object) -> Result:
     entries = json.loads(answer.out)["nftables"]
     named = {"family": "inet", "table": "filter", "name": "allowed", "type": "inet_service"} | keys
@@ -248,6 +275,51 @@ def test_firewall_with_a_named_set(healthy) -> None:
         only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
 
 
+def test_firewall_follows_chains(healthy) -> None:
+    jump = {"target": "user"}
+    port_key = {"payload": {"protocol": "tcp", "field": "dport"}}
+    by_name = vmap({"meta": {"key": "iifname"}}, {"set": [["eth0", {"goto": jump}]]})
+    for rule in ([{"jump": jump}], by_interface("eth0", jump=jump), by_name):
+        healthy.answers["nft -j list ruleset"] = with_chains(ruleset(rule), user=[[{"jump": {"target": "deep"}}]],
+                                                             deep=[accept(4420), [{"goto": jump}]])
+        assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK], rule
+        only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4421", ports=[4421])
+    healthy.answers["nft -j list ruleset"] = with_chains(ruleset(accept(22)), user=[accept(4420)])
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+    healthy.answers["nft -j list ruleset"] = ruleset(vmap(port_key, {"set": [[22, {"accept": None}],
+                                                                             [4420, {"drop": None}]]}))
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+    assert not [f for f in found(healthy, "firewall", ports=[22]) if f.level != OK]
+
+
+def test_firewall_with_a_named_map(healthy) -> None:
+    entries = json.loads(ruleset(vmap({"payload": {"protocol": "tcp", "field": "dport"}}, "@open")).out)["nftables"]
+    entries.append({"map": {"family": "inet", "table": "filter", "name": "open", "elem": [[4420, {"accept": None}]]}})
+    healthy.answers["nft -j list ruleset"] = Result(0, json.dumps({"nftables": entries}))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4421", ports=[4421])
+
+
+def test_firewall_trusts_an_interface(healthy) -> None:
+    healthy.answers["nft -j list ruleset"] = ruleset(by_interface("eth0", accept=None))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    healthy.answers["nft -j list ruleset"] = ruleset(by_interface("lo", accept=None))
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+
+
+def test_firewall_and_port_by_the_port_map(healthy) -> None:
+    healthy.write("/sys/class/infiniband/kiwarp0/settings/port_map", "4420:14420 3260:13260")
+    healthy.answers["nft -j list ruleset"] = ruleset(accept(4420))
+    only(healthy, "firewall", WARNING, "no rule that accepts TCP port 14420", ports=[4420])
+    healthy.answers["nft -j list ruleset"] = ruleset(accept(14420))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    listen(healthy, 3260)
+    assert not [f for f in found(healthy, "port") if f.level != OK]
+    listen(healthy, 13260)
+    only(healthy, "port", WARNING, "has port 13260, which port 3260 is on the wire,", "port_map=3260:13261",
+         ports=[3260])
+
+
 @pytest.mark.parametrize("rule", [
     accept(4420, "udp"), accept({"prefix": {"addr": 4416, "len": 12}}), accept("@nothing"), accept("nvme"),
     accept({"range": ["a", "b"]}), accept({"set": [{"concat": ["192.0.2.1", 4420]}]}),
@@ -284,6 +356,13 @@ def test_firewall_of_iptables(healthy) -> None:
     del healthy.answers["nft -j list ruleset"]
     healthy.answers["iptables -S INPUT"] = Result(0, "-P INPUT DROP\n")
     only(healthy, "firewall", NOTE, "iptables refuses some", "--dport PORT")
+
+
+def test_firewall_of_the_other_iptables(healthy) -> None:
+    healthy.answers["iptables-legacy -S INPUT"] = Result(0, "-P INPUT ACCEPT\n-A INPUT -j DROP\n")
+    assert not [f for f in found(healthy, "firewall") if f.level != OK]
+    healthy.write("/proc/net/ip_tables_names", "filter")
+    only(healthy, "firewall", NOTE, "iptables-legacy refuses some", "iptables-legacy -I INPUT")
 
 
 def test_firewall_is_root_s(healthy) -> None:

@@ -56,6 +56,14 @@ comes_back() {
 	sed -i 's/^crc = .*/crc = 1/' $CONF
 	check "up again, with another value" kiwarp up ve0
 	check "up again: the value" grep -qx 1 /sys/class/infiniband/kiwarp0/settings/crc
+	echo 0 >/sys/class/infiniband/kiwarp0/settings/crc
+	echo 3260:13260 >/sys/class/infiniband/kiwarp0/settings/port_map
+	sed -i 's/^crc = .*/ [ve1]/' $CONF
+	check "up again, without a value, beside a wrong line" kiwarp up ve0
+	check_says "up again: all settings have their defaults" '^1 none True$' fields \
+		"s['crc'], s['port_map'], d['persistent']"
+	check_fails "the file is not changed then" 'kiwarp.conf, line 5: a section begins' kiwarp set ve0 crc=0 --persistent
+	sed -i '/^ \[ve1\]$/d' $CONF
 }
 
 mistakes() {
