@@ -21,7 +21,8 @@ CMAKE_FLAGS ?=
 BUILD_TYPE ?= RelWithDebInfo
 
 DESTDIR ?=
-PLUGIN_DIR = $(shell pkg-config --variable=libdir libibverbs)/libibverbs
+PLUGIN_LIBDIR = $(shell pkg-config --variable=libdir libibverbs 2>/dev/null)
+PLUGIN_DIR = $(PLUGIN_LIBDIR)/libibverbs
 DRIVER_CONF := /etc/libibverbs.d/kiwarp.driver
 TOOLS_DIR := /usr/share/kiwarp/kiwarp_tools
 
@@ -97,6 +98,7 @@ install: install-module install-provider install-tools
 install-module: module
 	$(MAKE) -C $(KDIR) M=$(FARM) INSTALL_MOD_DIR=extra \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(if $(DESTDIR),,depmod $(KVER))
 
 install-provider: provider
 	install -D -m 644 $(BUILD)/$(PROVIDER) $(DESTDIR)$(PLUGIN_DIR)/$(PROVIDER)
@@ -121,11 +123,16 @@ uninstall-tools:
 		lib/systemd/system/kiwarp-again@.service lib/udev/rules.d/90-kiwarp.rules \
 		share/bash-completion/completions/kiwarp share/man/man8/kiwarp.8 share/man/man5/kiwarp.conf.5)
 
+# Of each kernel that the module was ever installed for, and whether or not there still are its headers, and those of
+# libibverbs.
 uninstall: uninstall-tools
-	$(call need-kdir)
-	rm -f $(DESTDIR)/lib/modules/$(KVER)/extra/kiwarp.ko*
-	rm -f $(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so $(DESTDIR)$(DRIVER_CONF)
-	$(if $(DESTDIR),,depmod $(KVER))
+	for file in $(DESTDIR)/lib/modules/*/extra/kiwarp.ko*; do \
+		kernel=$${file%/extra/kiwarp.ko*} && [ -e "$$file" ] || continue; \
+		rm -f "$$file" && $(if $(DESTDIR),true,depmod "$${kernel##*/}") || exit 1; \
+		rmdir --ignore-fail-on-non-empty "$${file%/*}"; \
+	done
+	rm -f $(DESTDIR)/usr/lib/libibverbs/libkiwarp-rdmav*.so $(DESTDIR)/usr/lib*/*/libibverbs/libkiwarp-rdmav*.so \
+		$(if $(PLUGIN_LIBDIR),$(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so) $(DESTDIR)$(DRIVER_CONF)
 
 # Debian packages for the release of Debian that this runs on, in build/deb. From a copy, since
 # building them leaves files in the tree.
