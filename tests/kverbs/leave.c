@@ -12,6 +12,8 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
+/* Before rdma_counter.h, which cannot be included by itself in 7.2. */
+#include <rdma/ib_verbs.h>
 #include <rdma/rdma_counter.h>
 
 #include "ktest.h"
