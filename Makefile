@@ -93,12 +93,15 @@ define copy-provider
 		{ cmp -s "$$so" "$(BUILD)/$${so##*/}" || cp "$$so" $(BUILD)/; }
 endef
 
+# Debian's su leaves the PATH without /sbin.
+depmod = PATH="$$PATH:/usr/sbin:/sbin" depmod
+
 install: install-module install-provider install-tools
 
 install-module: module
 	$(MAKE) -C $(KDIR) M=$(FARM) INSTALL_MOD_DIR=extra \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
-	$(if $(DESTDIR),,depmod $(KVER))
+	$(if $(DESTDIR),,$(depmod) $(KVER))
 
 install-provider: provider
 	install -D -m 644 $(BUILD)/$(PROVIDER) $(DESTDIR)$(PLUGIN_DIR)/$(PROVIDER)
@@ -128,10 +131,10 @@ uninstall-tools:
 uninstall: uninstall-tools
 	for file in $(DESTDIR)/lib/modules/*/extra/kiwarp.ko*; do \
 		kernel=$${file%/extra/kiwarp.ko*} && [ -e "$$file" ] || continue; \
-		rm -f "$$file" && $(if $(DESTDIR),true,depmod "$${kernel##*/}") || exit 1; \
+		rm -f "$$file" && $(if $(DESTDIR),true,$(depmod) "$${kernel##*/}") || exit 1; \
 		rmdir --ignore-fail-on-non-empty "$${file%/*}"; \
 	done
-	rm -f $(DESTDIR)/usr/lib/libibverbs/libkiwarp-rdmav*.so $(DESTDIR)/usr/lib*/*/libibverbs/libkiwarp-rdmav*.so \
+	rm -f $(DESTDIR)/usr/lib*/libibverbs/libkiwarp-rdmav*.so $(DESTDIR)/usr/lib*/*/libibverbs/libkiwarp-rdmav*.so \
 		$(if $(PLUGIN_LIBDIR),$(DESTDIR)$(PLUGIN_DIR)/libkiwarp-rdmav*.so) $(DESTDIR)$(DRIVER_CONF)
 
 # Debian packages for the release of Debian that this runs on, in build/deb. From a copy, since

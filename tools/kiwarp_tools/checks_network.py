@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence
 
 from . import devices
 from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
@@ -12,6 +12,7 @@ from .system import Failure, System
 
 NET = devices.NET
 # Ports that services use for TCP and for RDMA alike, of which one at a time can listen.
+Interfaces = Sequence[Optional[str]]
 SHARED_PORTS = {3260: "iSCSI", 4420: "NVMe", 445: "SMB"}
 
 
@@ -172,25 +173,32 @@ def blocks(chain: dict, entries: list[dict]) -> bool:
         for statements in refusing)
 
 
-def reached(chain: dict, entries: list[dict]) -> Iterator[dict]:
-    """The rules of a chain and of those that it may go on in, as ufw and firewalld lay them out."""
-    left, seen = [chain["name"]], {chain["name"]}
+def reached(chain: dict, entries: list[dict], interfaces: Interfaces) -> Iterator[tuple[dict, bool]]:
+    """The rules that take packets of these interfaces, of a chain and of those that it may go on in, as ufw and
+    firewalld lay them out; and whether all their packets get to that rule."""
+    left, seen = [(chain["name"], True)], {(chain["name"], True)}
     while left:
-        for rule in rules_of({**chain, "name": left.pop()}, entries):
-            yield rule
-            for verdict in verdicts(rule, chain, entries):
+        name, certain = left.pop()
+        for rule in rules_of({**chain, "name": name}, entries):
+            if is_of_others(rule, interfaces):
+                continue
+            yield rule, certain
+            for verdict in verdicts(rule, chain, entries, interfaces):
                 target = next((verdict[kind]["target"] for kind in ("jump", "goto") if kind in verdict), None)
-                if target and target not in seen:
-                    seen.add(target)
-                    left.append(target)
+                found = (target, certain and takes_all(rule))
+                if target and found not in seen:
+                    seen.add(found)
+                    left.append(found)
 
 
-def verdicts(rule: dict, chain: dict, entries: list[dict]) -> Iterator[dict]:
+def verdicts(rule: dict, chain: dict, entries: list[dict], interfaces: Interfaces) -> Iterator[dict]:
     """What becomes of a packet by this rule: its own verdict, and those of a map."""
     for part in rule.get("expr", []):
         yield part
         if "vmap" in part:
-            yield from (verdict for _key, verdict in mapped(part["vmap"].get("data"), chain, entries))
+            by_interface = is_interface(part["vmap"].get("key"))
+            yield from (verdict for key, verdict in mapped(part["vmap"].get("data"), chain, entries)
+                        if not by_interface or names_one(key, interfaces))
 
 
 def mapped(data: object, chain: dict, entries: list[dict]) -> list:
@@ -206,30 +214,48 @@ def is_port(left: object) -> bool:
     return payload.get("protocol") in ("tcp", "th") and payload.get("field") == "dport"
 
 
-def accepted_ports(chain: dict, entries: list[dict], interfaces: Sequence[str | None]) -> Iterator[range]:
+def is_interface(left: object) -> bool:
+    meta = left.get("meta", {}) if isinstance(left, dict) else {}
+    return meta.get("key") in ("iif", "iifname")
+
+
+def names_one(right: object, interfaces: Interfaces) -> bool:
+    """Whether an expression names one of these interfaces, by itself, in a set, or by a name that ends in "*"."""
+    if isinstance(right, dict):
+        return any(names_one(one, interfaces) for one in right.get("set", []))
+    return isinstance(right, str) and any(name and (name == right or right.endswith("*") and
+                                                    name.startswith(right[:-1])) for name in interfaces)
+
+
+def is_of_others(rule: dict, interfaces: Interfaces) -> bool:
+    """Whether it takes no packet of these interfaces."""
+    matches = [part["match"] for part in rule.get("expr", []) if "match" in part]
+    return any(names_one(match.get("right"), interfaces) == (match.get("op") == "!=")
+               for match in matches if is_interface(match.get("left")))
+
+
+def takes_all(rule: dict) -> bool:
+    """Whether a rule that is not of others takes all their packets. A limit, or what iptables-nft has for conntrack,
+    is no "match", but no verdict either."""
+    return all({"accept", "jump", "goto", "counter", "log", "vmap"} & part.keys() or
+               is_interface(part.get("match", {}).get("left")) for part in rule.get("expr", []))
+
+
+def accepted_ports(chain: dict, entries: list[dict], interfaces: Interfaces) -> Iterator[range]:
     """Those that some rule accepts, of whatever hosts."""
-    for rule in reached(chain, entries):
+    for rule, certain in reached(chain, entries, interfaces):
         parts = rule.get("expr", [])
-        matches = [part["match"] for part in parts if "match" in part]
         for part in parts:
             if "vmap" in part and is_port(part["vmap"].get("key")):
                 for key, verdict in mapped(part["vmap"].get("data"), chain, entries):
                     yield from ports_in(key, chain, entries) if "accept" in verdict else ()
         if not any("accept" in part for part in parts):
             continue
-        if all(is_interface(match, interfaces) for match in matches):
+        if certain and takes_all(rule):
             yield range(65536)
-        for match in matches:
+        for match in (part["match"] for part in parts if "match" in part):
             if is_port(match.get("left")) and match.get("op") in ("==", "in"):
                 yield from ports_in(match.get("right"), chain, entries)
-
-
-def is_interface(match: dict, interfaces: Sequence[str | None]) -> bool:
-    """Whether it takes all that comes in by one of these interfaces."""
-    left = match.get("left")
-    meta = left.get("meta", {}) if isinstance(left, dict) else {}
-    return meta.get("key") in ("iif", "iifname") and match.get("op") in ("==", "in") and \
-        match.get("right") in [name for name in interfaces if name]
 
 
 def ports_in(right: object, chain: dict, entries: list[dict]) -> Iterator[range]:
@@ -259,7 +285,7 @@ def elements(kind: str, name: str, chain: dict, entries: list[dict]) -> list:
 
 
 def closed_chain(chain: dict, entries: list[dict], ports: list[int],
-                 interfaces: Sequence[str | None]) -> Iterator[Finding]:
+                 interfaces: Interfaces) -> Iterator[Finding]:
     where = f"{chain['family']} {chain['table']} {chain['name']}"
     open_ports = list(accepted_ports(chain, entries, interfaces))
     for number in ports:
@@ -312,21 +338,25 @@ def port(system: System, question: Question, found: list[devices.Device]) -> Ite
         if number in serving:
             yield Finding("port", OK, f"an RDMA service listens on port {number}")
         elif wires & taken:
-            yield taken_port(number, min(wires & taken), WARNING if question.ports else NOTE)
+            device = next(d for d in found if devices.wire_port(system, d.name, number) in taken)
+            yield taken_port(system, number, device, WARNING if question.ports else NOTE)
         elif question.ports:
             yield Finding("port", NOTE, f"nobody listens on port {number}", "start the service")
 
 
-def taken_port(number: int, wire: int, level: str) -> Finding:
+def taken_port(system: System, number: int, device: devices.Device, level: str) -> Finding:
+    wire = devices.wire_port(system, device.name, number)
     service = f", {SHARED_PORTS[number]}'s," if number in SHARED_PORTS else ""
     if wire != number:
         service = f", which port {number} is on the wire,"
     other = number + 10000 if number < 50000 else number - 10000
     if other == wire:
         other += 1
+    # The setting is the whole map.
+    pairs = [pair for pair in devices.port_map(system, device.name) if pair.split(":")[0] != str(number)]
+    ports = " ".join([*pairs, f"{number}:{other}"])
     return Finding("port", level, f"a TCP service has port {wire}{service} where no RDMA service can listen then: it "
-                   "gets EADDRINUSE",
-                   f'another port, or on both sides: kiwarp set DEVICE "port_map={number}:{other}"')
+                   "gets EADDRINUSE", f'another port, or on both sides: kiwarp set {device.name} "port_map={ports}"')
 
 
 def port_mapper(system: System, _question: Question, _found: list[devices.Device]) -> Iterator[Finding]:

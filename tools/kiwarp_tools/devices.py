@@ -154,10 +154,15 @@ def changed(system: System, name: str) -> dict[str, str]:
             if setting in now and now[setting] != value}
 
 
+def port_map(system: System, name: str) -> list[str]:
+    """A device's pairs of ports, each "the services' : the wire's"."""
+    return [pair for pair in settings(system, name).get("port_map", "").split() if ":" in pair]
+
+
 def wire_port(system: System, name: str, port: int) -> int:
-    """The TCP port that a port of a device's services has on the wire, by its setting port_map."""
-    pairs = [pair.partition(":") for pair in settings(system, name).get("port_map", "").split()]
-    return next((int(wire) for own, colon, wire in pairs if colon and own == str(port)), port)
+    """The TCP port that a port of a device's services has on the wire."""
+    pairs = [pair.split(":") for pair in port_map(system, name)]
+    return next((int(wire) for own, wire in pairs if own == str(port)), port)
 
 
 def module_said(log: KernelLog) -> str:

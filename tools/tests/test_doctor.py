@@ -227,7 +227,7 @@ def with_chains(answer: Result, **chains: list[list[dict]]) -> Result:
     return Result(0, json.dumps({"nftables": entries}))
 
 
-def by_interface(name: str, **verdict: object) -> list[dict]:
+def by_interface(name: object, **verdict: object) -> list[dict]:
     return [{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": name}}, verdict]
 
 
@@ -303,8 +303,36 @@ def test_firewall_with_a_named_map(healthy) -> None:
 def test_firewall_trusts_an_interface(healthy) -> None:
     healthy.answers["nft -j list ruleset"] = ruleset(by_interface("eth0", accept=None))
     assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
-    healthy.answers["nft -j list ruleset"] = ruleset(by_interface("lo", accept=None))
+    healthy.answers["nft -j list ruleset"] = ruleset(by_interface({"set": ["lo", "eth0"]}, accept=None))
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+    healthy.answers["nft -j list ruleset"] = ruleset(by_interface("et*", counter=None) + [{"accept": None}])
+    assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
+
+
+NOT_EVERYTHING: list[list[dict]] = [
+    by_interface("lo", accept=None),
+    by_interface({"set": ["lo", "docker0"]}, accept=None),
+    [{"xt": None}, {"accept": None}],
+    [{"xt": {"type": "match", "name": "conntrack"}}, {"counter": {}}, {"accept": None}],
+    [{"limit": {"rate": 5, "per": "second"}}, {"accept": None}],
+    [{"ct count": {"val": 10}}, {"accept": None}],
+    by_interface("lo", jump={"target": "all"}),
+    by_interface("lo", jump={"target": "nvme"}),
+    [{"xt": None}, {"jump": {"target": "all"}}],
+    vmap({"meta": {"key": "iifname"}}, {"set": [["lo", {"goto": {"target": "all"}}]]}),
+]
+
+
+@pytest.mark.parametrize("rule", NOT_EVERYTHING)
+def test_firewall_that_accepts_something_else(healthy, rule) -> None:
+    healthy.answers["nft -j list ruleset"] = with_chains(ruleset(rule), all=[[{"accept": None}]], nvme=[accept(4420)])
     only(healthy, "firewall", WARNING, "no rule that accepts TCP port 4420", ports=[4420])
+
+
+def test_firewall_that_accepts_all_of_a_chain(healthy) -> None:
+    for rule in ([{"jump": {"target": "all"}}], by_interface("eth0", goto={"target": "all"})):
+        healthy.answers["nft -j list ruleset"] = with_chains(ruleset(rule), all=[[{"counter": {}}, {"accept": None}]])
+        assert not [f for f in found(healthy, "firewall", ports=[4420]) if f.level != OK]
 
 
 def test_firewall_and_port_by_the_port_map(healthy) -> None:
@@ -316,8 +344,8 @@ def test_firewall_and_port_by_the_port_map(healthy) -> None:
     listen(healthy, 3260)
     assert not [f for f in found(healthy, "port") if f.level != OK]
     listen(healthy, 13260)
-    only(healthy, "port", WARNING, "has port 13260, which port 3260 is on the wire,", "port_map=3260:13261",
-         ports=[3260])
+    only(healthy, "port", WARNING, "has port 13260, which port 3260 is on the wire,",
+         'kiwarp set kiwarp0 "port_map=4420:14420 3260:13261"', ports=[3260])
 
 
 @pytest.mark.parametrize("rule", [
