@@ -7,6 +7,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <array>
 

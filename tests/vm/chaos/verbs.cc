@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "chaos/calls.h"
 

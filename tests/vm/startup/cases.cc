@@ -3,6 +3,7 @@
 // What MPA start-up makes of each setting. The first device serves, the second connects.
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
