@@ -12,6 +12,7 @@
 
 #include "cm/cm.h"
 #include "trace.h"
+#include "verbs/qp_named.h"
 
 struct workqueue_struct *kw_cm_wq;
 

@@ -14,6 +14,7 @@
 #include "trace.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
+#include "verbs/qp_named.h"
 
 #define KW_QP_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | \
 			 IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC | \

@@ -769,33 +769,6 @@ void kw_qp_get(struct kw_qp *qp);
 void kw_qp_put(struct kw_qp *qp);
 bool kw_qp_is_callers(const struct kw_qp *qp);
 
-/**
- * kw_qp_name() - iw_cm gets a queue pair for a connection
- * @qp: queue pair
- *
- * Context: process; iw_cm's call for the consumer's.
- */
-static inline void kw_qp_name(struct kw_qp *qp)
-{
-	WRITE_ONCE(qp->named_by, current);
-}
-
-/**
- * kw_qp_was_named() - did iw_cm get this queue pair, in this call?
- * @qp: queue pair
- *
- * iw_cm gets the queue pair and calls the driver in one thread. So this is
- * false, once for each time, where another thread's connection of the same
- * queue pair came in between: only one of the two can be made.
- *
- * Context: process; iw_cm's call.
- * Return: true if the task's last kw_qp_name() was of @qp, and is the last one.
- */
-static inline bool kw_qp_was_named(struct kw_qp *qp)
-{
-	return cmpxchg(&qp->named_by, current, NULL) == current;
-}
-
 /*
  * Move a queue pair from INIT to RTS over a socket whose MPA start-up is
  * finished. If it returns 0 the stream owns the socket, and link->closed is

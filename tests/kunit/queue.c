@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "stag.h"
 #include "verbs/qp.h"
+#include "verbs/qp_named.h"
 
 /* verbs/ring.c's, without a process that maps the memory. */
 int kw_queue_mem_alloc(struct kw_queue_mem *a, size_t size,
