@@ -14,7 +14,9 @@ what is named there but passes, is a failure.
 from __future__ import annotations
 
 import argparse
+import enum
 import fnmatch
+import importlib
 import os
 import re
 import sys
@@ -22,6 +24,7 @@ import traceback
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -94,6 +97,19 @@ class Tap(unittest.TestResult):
     addFailure = add_broken
 
 
+def constants(name: str, before: str) -> SimpleNamespace:
+    """pyverbs' constants of a module, which newer releases call otherwise and have in enumerations."""
+    try:
+        module = importlib.import_module(f"pyverbs.{name}")
+    except ModuleNotFoundError:
+        module = importlib.import_module(f"pyverbs.{before}")
+    found = dict(vars(module))
+    for kind in vars(module).values():
+        if isinstance(kind, enum.EnumMeta):
+            found.update(kind.__members__)
+    return SimpleNamespace(**found)
+
+
 class Connector:
     """Connects the queue pairs of two of rdma-core's "resources", both in this process."""
 
@@ -116,8 +132,8 @@ class Connector:
 
     def restate(self, test: Any) -> None:
         """MRTest.restate_qps(): both from ERR by RESET to a new connection."""
-        import pyverbs.enums as e
         from pyverbs.qp import QPAttr
+        e = constants("libibverbs_enums", "enums")
         for side in (test.server, test.client):
             side.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
             side.qp.to_init(side.create_qp_attr())
@@ -129,8 +145,8 @@ class Connector:
         self.kept.clear()
 
     def connect(self, one: Any, two: Any) -> None:
-        import pyverbs.cm_enums as ce
         from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam
+        ce = constants("librdmacm_enums", "cm_enums")
 
         def event(channel: Any, kind: int) -> Any:
             arrived = CMEvent(channel)
