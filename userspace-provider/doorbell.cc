@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "doorbell.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,12 @@ static_assert(sizeof(ib_uverbs_post_send_resp) == sizeof(ib_uverbs_post_recv_res
 
 constexpr uint32_t kWord = 4;  // unit of the header's lengths
 
+// libc's write() is a cancellation point: a thread that is cancelled there would leave the queue's
+// lock held for ever. False with errno set on failure.
+bool writeUncancelled(int file, const Command& command) {
+  return syscall(SYS_write, file, &command, sizeof(command)) == sizeof(command);
+}
+
 }  // namespace
 
 // write() costs less than the ioctl that libibverbs would use for the same command: the kernel
@@ -40,7 +47,7 @@ int Doorbell::ring() const {
   command.qp_handle = qp_->handle;
   command.wqe_size = send ? sizeof(ib_uverbs_send_wr) : sizeof(ib_uverbs_recv_wr);
   for (;;) {
-    if (write(qp_->context->cmd_fd, &command, sizeof(command)) == sizeof(command)) return 0;
+    if (writeUncancelled(qp_->context->cmd_fd, command)) return 0;
     if (errno != EINTR) break;
   }
   // The kernel takes write() only from a process with the credentials that it opened the device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "rings/completion_ring.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace kiwarp {
@@ -15,7 +16,7 @@ bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
   if (size < bytesFor(entries)) return false;
   control_ = static_cast<kiwarp_cq_ctrl*>(base);
   slots_ = reinterpret_cast<kiwarp_cqe*>(static_cast<std::byte*>(base) + KIWARP_RING_ENTRIES_OFF);
-  stamps_ = reinterpret_cast<const kiwarp_cq_stamp*>(slots_ + entries);
+  stamps_ = reinterpret_cast<kiwarp_cq_stamp*>(slots_ + entries);
   entries_ = entries;
   consumer_ = std::atomic_ref(control_->consumer).load(std::memory_order_relaxed);
   return true;
@@ -25,7 +26,7 @@ bool CompletionRing::continueIn(const RingPlace& place) {
   const uint32_t reached = consumer_;
   if (!attach(place.base, place.size, place.entries)) return false;
   consumer_ = reached;
-  std::atomic_ref(control_->consumer).store(reached, std::memory_order_release);
+  publishConsumer();
   return true;
 }
 
@@ -42,14 +43,24 @@ void CompletionRing::removeQueue(uint32_t number, QueueRings rings) {
   if (found == nullptr || *found != rings) return;
   queues_.erase(number);
   forgetLast();
+  discardLocked(number);
 }
 
-// The kernel never reads entries back, so a dropped one can be renamed in place.
+// The others move up to the end, in order. The kernel reads entries only to resize the queue, which
+// lock_ excludes. Of a queue whose overruns are ignored the oldest entries may be overwritten.
 void CompletionRing::discardLocked(uint32_t number) {
-  uint32_t producer = std::atomic_ref(control_->producer).load(std::memory_order_acquire);
-  for (uint32_t i = consumer_; i != producer; ++i) {
-    if (slot(i)->qp_id == number) slot(i)->qp_id = QueueTable::kNoQueue;
+  const uint32_t end = producer();
+  const uint32_t first = end - std::min(end - consumer_, entries_);
+  uint32_t to = end;
+  for (uint32_t from = end; from != first;) {
+    if (slot(--from)->qp_id == number) continue;
+    if (--to == from) continue;
+    *slot(to) = *slot(from);
+    if (has_stamps_) stamps_[to & (entries_ - 1)] = stamps_[from & (entries_ - 1)];
   }
+  if (to == first) return;
+  consumer_ = to;
+  publishConsumer();
 }
 
 }  // namespace kiwarp

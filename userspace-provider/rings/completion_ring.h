@@ -50,8 +50,8 @@ class CompletionRing {
   // False without memory.
   [[nodiscard]] bool addQueue(uint32_t number, QueueRings rings);
 
-  // Ends it, unless the number belongs to a younger queue pair by now: the kernel may reuse it as
-  // soon as it destroyed this one.
+  // Ends it and drops what waits of it, unless the number belongs to a younger queue pair by now:
+  // the kernel may reuse it as soon as it destroyed this one.
   void removeQueue(uint32_t number, QueueRings rings);
 
   // Drops the waiting completions of number.
@@ -65,11 +65,10 @@ class CompletionRing {
   template <typename Deliver>
   uint32_t poll(uint32_t limit, Deliver deliver) {
     std::lock_guard guard(lock_);
-    Batch batch = open();
+    const uint32_t end = producer();
     kiwarp_cqe completion;
     uint32_t delivered = 0;
-    while (delivered < limit && take(&batch, &completion)) deliver(delivered++, completion);
-    close(batch);
+    while (delivered < limit && take(end, &completion)) deliver(delivered++, completion);
     return delivered;
   }
 
@@ -77,27 +76,17 @@ class CompletionRing {
   // current() and currentStamp() are of the completion that the last start() or next() found.
   bool start() {
     lock_.lock();
-    batch_ = open();
-    if (take(&batch_, &current_)) return true;
+    if (next()) return true;
     end();
     return false;
   }
-  bool next() {
-    if (take(&batch_, &current_)) return true;
-    batch_.producer = producer();
-    return take(&batch_, &current_);
-  }
-  void end() {
-    close(batch_);
-    lock_.unlock();
-  }
+  bool next() { return take(producer(), &current_); }
+  void end() { lock_.unlock(); }
   [[nodiscard]] const kiwarp_cqe& current() const { return current_; }
-  // The slot is this side's until end(). Only with haveStamps().
-  [[nodiscard]] const kiwarp_cq_stamp& currentStamp() const {
-    return stamps_[(batch_.next - 1) & (entries_ - 1)];
-  }
+  // Only with haveStamps().
+  [[nodiscard]] const kiwarp_cq_stamp& currentStamp() const { return current_stamp_; }
 
-  // How many completions can be polled, those of destroyed queue pairs included.
+  // How many completions can be polled.
   uint32_t waiting() {
     std::lock_guard guard(lock_);
     return producer() - consumer_;
@@ -129,34 +118,33 @@ class CompletionRing {
   }
 
  private:
-  // Completions that are being taken: the next, and the end of what the kernel has published.
-  struct Batch {
-    uint32_t next = 0;
-    uint32_t producer = 0;
-  };
-
   [[nodiscard]] uint32_t producer() const {
     return std::atomic_ref(control_->producer).load(std::memory_order_acquire);
   }
-  [[nodiscard]] Batch open() const { return {.next = consumer_, .producer = producer()}; }
 
-  // The next completion that is of a queue pair, and frees the entries that it covers.
-  bool take(Batch* batch, kiwarp_cqe* completion) {
-    while (batch->next != batch->producer) {
-      *completion = *slot(batch->next++);
+  // The next completion before end that is of a queue pair, and frees the entries that it covers.
+  //
+  // Its own slot is free before they are: a work request that is posted in their place may complete
+  // at once, and a queue as large as what may be outstanding has room for that.
+  bool take(uint32_t end, kiwarp_cqe* completion) {
+    const uint32_t begin = consumer_;
+    while (consumer_ != end) {
+      const uint32_t index = consumer_++;
+      *completion = *slot(index);
       const QueueRings* queue = lookUp(completion->qp_id);
       if (queue == nullptr) continue;
       WorkRing* ring = completion->opcode == KIWARP_OP_RECV ? queue->receive : queue->send;
       if (ring == nullptr) continue;
+      if (has_stamps_) current_stamp_ = stamps_[index & (entries_ - 1)];
+      publishConsumer();
       ring->release(completion->wqe_index);
       return true;
     }
+    if (consumer_ != begin) publishConsumer();
     return false;
   }
 
-  void close(const Batch& batch) {
-    if (batch.next == consumer_) return;
-    consumer_ = batch.next;
+  void publishConsumer() {
     std::atomic_ref(control_->consumer).store(consumer_, std::memory_order_release);
   }
 
@@ -186,9 +174,9 @@ class CompletionRing {
   OptionalLock lock_;
   // What arming and resizing exclude. Taken inside lock_.
   OptionalLock arm_lock_;
-  Batch batch_;
   kiwarp_cqe current_ = {};
-  const kiwarp_cq_stamp* stamps_ = nullptr;
+  kiwarp_cq_stamp current_stamp_ = {};
+  kiwarp_cq_stamp* stamps_ = nullptr;
   bool has_stamps_ = false;
   // Completions come in runs of one queue pair: keeping the last one saves most searches.
   uint32_t last_number_ = QueueTable::kNoQueue;

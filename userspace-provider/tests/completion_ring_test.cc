@@ -210,8 +210,7 @@ TEST_P(CompletionRingAt, TakesOneAtATime) {
   ASSERT_TRUE(ring_.start());
   EXPECT_EQ(ring_.current().wr_id, 20U);
   EXPECT_EQ(ring_.current().qp_id, 2U);
-  // Slots are the kernel's again at the end, not before.
-  EXPECT_EQ(kernel_.waiting(), 3U);
+  EXPECT_EQ(kernel_.waiting(), 0U);
   // What comes meanwhile is found.
   ASSERT_TRUE(postSend(2, 21));
   ASSERT_TRUE(ring_.next());
@@ -226,6 +225,87 @@ TEST_P(CompletionRingAt, TakesOneAtATime) {
   ASSERT_TRUE(ring_.start());
   ring_.end();
   EXPECT_EQ(poll(), (Ids{23}));
+}
+
+// A queue of just as many entries as can be outstanding takes what is posted for each that was
+// taken.
+TEST_P(CompletionRingAt, HasRoomForWhatIsPostedInABatch) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  FakeQueuePair::fill(qp.send);
+  for (uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(postSend(1, i, 2 * (i + 1)));
+  ASSERT_TRUE(ring_.start());
+  for (uint32_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(ring_.current().wr_id, i);
+    for (int half = 0; half < 2; ++half) {
+      ASSERT_NE(qp.send.next(), nullptr);
+      qp.send.push();
+    }
+    qp.send.publish();
+    EXPECT_TRUE(postSend(1, i + kEntries, 2 * (i + 1 + kEntries)));
+    ASSERT_TRUE(ring_.next());
+  }
+  ring_.end();
+}
+
+TEST_P(CompletionRingAt, HasRoomBeforeEntriesAreFreeInAPoll) {
+  FakeQueuePair qp(1);
+  ASSERT_TRUE(ring_.addQueue(1, qp.both()));
+  FakeQueuePair::fill(qp.send);
+  for (uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(postSend(1, i, i + 1));
+  // As another thread, which posts what has room.
+  EXPECT_EQ(ring_.poll(kEntries,
+                       [&](uint32_t index, const kiwarp_cqe&) {
+                         EXPECT_NE(qp.send.next(), nullptr);
+                         EXPECT_TRUE(postSend(1, index + kEntries));
+                       }),
+            kEntries);
+}
+
+// What waits of a queue pair that goes takes no room from the others, wherever it is in the ring.
+TEST_P(CompletionRingAt, HasRoomAgainWhenAQueuePairGoes) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  for (uint32_t which = 0; which < 1U << kEntries; ++which) {
+    ASSERT_TRUE(ring_.addQueue(1, one.both()));
+    ASSERT_TRUE(ring_.addQueue(2, two.both()));
+    Ids stay;
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      const bool goes = (which >> i & 1) != 0;
+      ASSERT_TRUE(postSend(goes ? 1 : 2, i));
+      if (!goes) stay.push_back(i);
+    }
+    if (which % 2 != 0) {
+      ring_.removeQueue(1, one.both());
+    } else {
+      ring_.discard(1);
+    }
+    EXPECT_EQ(kernel_.waiting(), stay.size());
+    EXPECT_EQ(ring_.waiting(), stay.size());
+    EXPECT_EQ(poll(), stay);
+  }
+}
+
+// With completions of others that came after its own, in the middle of a batch.
+TEST_P(CompletionRingAt, AQueuePairGoesInABatch) {
+  FakeQueuePair one(1);
+  FakeQueuePair two(2);
+  ring_.useWithoutLock();
+  ASSERT_TRUE(ring_.addQueue(1, one.both()));
+  ASSERT_TRUE(ring_.addQueue(2, two.both()));
+  ASSERT_TRUE(postSend(2, 20));
+  ASSERT_TRUE(postSend(2, 21));
+  ASSERT_TRUE(postSend(1, 10));
+  ASSERT_TRUE(postSend(2, 22));
+  ASSERT_TRUE(ring_.start());
+  ring_.removeQueue(1, one.both());
+  EXPECT_EQ(ring_.current().wr_id, 20U);
+  ASSERT_TRUE(ring_.next());
+  EXPECT_EQ(ring_.current().wr_id, 21U);
+  ASSERT_TRUE(ring_.next());
+  EXPECT_EQ(ring_.current().wr_id, 22U);
+  EXPECT_FALSE(ring_.next());
+  ring_.end();
 }
 
 // Only completions of a queue pair that is gone: their slots are given back all the same.
@@ -307,6 +387,20 @@ TEST(CompletionRing, ReadsStampsBehindTheEntries) {
   ASSERT_TRUE(ring.next());
   EXPECT_EQ(ring.currentStamp().monotonic_ns, 104U);
   EXPECT_EQ(ring.currentStamp().realtime_ns, 204U);
+  ring.end();
+  // They go with their completions when others are dropped.
+  for (uint32_t i = 5; i < 8; ++i) {
+    entries[i % kEntries] = cqeOf(i == 6 ? 2 : 1, KIWARP_OP_SEND, i, 0);
+    stamps[i % kEntries] = {.monotonic_ns = 100 + i, .realtime_ns = 200 + i};
+  }
+  control->producer = 8;
+  ring.discard(2);
+  ASSERT_TRUE(ring.start());
+  EXPECT_EQ(ring.current().wr_id, 5U);
+  EXPECT_EQ(ring.currentStamp().monotonic_ns, 105U);
+  ASSERT_TRUE(ring.next());
+  EXPECT_EQ(ring.currentStamp().monotonic_ns, 107U);
+  EXPECT_EQ(control->consumer, 8U);
   ring.end();
 }
 

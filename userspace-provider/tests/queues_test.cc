@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <rdma/ib_user_verbs.h>
 #include <unistd.h>
 
@@ -138,6 +139,26 @@ TEST_F(QueuesTest, SendsWhatComesBeforeABadRequest) {
   EXPECT_EQ(send_.post(list.data(), &bad), EINVAL);
   EXPECT_EQ(bad, &list[2]);
   EXPECT_EQ(kernel_send_.posted(), 2U);
+  EXPECT_EQ(doorbells().size(), 1U);
+}
+
+// A thread that is cancelled while it posts has given the lock back when it ends.
+TEST_F(QueuesTest, IsNoCancellationPoint) {
+  pthread_t thread = 0;
+  ASSERT_EQ(pthread_create(
+                &thread, nullptr,
+                [](void* queue) -> void* {
+                  auto list = listOf<ibv_send_wr>(1);
+                  ibv_send_wr* bad = nullptr;
+                  pthread_cancel(pthread_self());
+                  const bool sent = static_cast<SendQueue*>(queue)->post(list.data(), &bad) == 0;
+                  return sent ? queue : nullptr;
+                },
+                &send_),
+            0);
+  void* result = nullptr;
+  ASSERT_EQ(pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, &send_);
   EXPECT_EQ(doorbells().size(), 1U);
 }
 
