@@ -244,7 +244,7 @@ TRACE_DEFINE_ENUM(KIWARP_OP_MASKED_CMP_SWAP);
 		{ KIWARP_OP_MASKED_FETCH_ADD, "MASKED_FETCH_ADD" }, \
 		{ KIWARP_OP_MASKED_CMP_SWAP, "MASKED_CMP_SWAP" })
 
-/* vendor_err is the Terminate's, as <infiniband/kiwarp.h> has it. */
+/* vendor_err is the Terminate's, as <rdma/kiwarp-abi.h> has it. */
 TRACE_EVENT(kw_completion,
 	TP_PROTO(const struct kw_cq *cq, const struct kiwarp_cqe *cqe),
 
