@@ -16,12 +16,6 @@
 #error "Kiwarp needs Linux 6.12 or later"
 #endif
 
-/* A region's last user is waited for by the lock that turning softirqs off takes: stream/mem.c. */
-#if IS_ENABLED(CONFIG_PREEMPT_RT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0) && \
-	!IS_ENABLED(CONFIG_PREEMPT_RT_NEEDS_BH_LOCK)
-#error "Kiwarp needs CONFIG_PREEMPT_RT_NEEDS_BH_LOCK in a kernel with CONFIG_PREEMPT_RT"
-#endif
-
 /* Registered memory is used through its address in the direct map. */
 #if !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
 #error "Kiwarp needs a kernel with CONFIG_INFINIBAND_VIRT_DMA"

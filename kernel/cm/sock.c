@@ -35,9 +35,12 @@ void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 {
 	struct sock *sk = sock->sk;
 
+	/* What arrives sets flags, too. */
+	lock_sock(sk);
 	sk->sk_allocation = GFP_ATOMIC;
-	tcp_sock_set_nodelay(sk);
 	sock_set_flag(sk, SOCK_URGINLINE);
+	release_sock(sk);
+	tcp_sock_set_nodelay(sk);
 	if (set->keepalive_idle_s) {
 		tcp_sock_set_keepidle(sk, set->keepalive_idle_s);
 		tcp_sock_set_keepintvl(sk, set->keepalive_interval_s);

@@ -127,6 +127,10 @@ static int kw_bind_check_region(const struct kw_mem *mem, const void *pd,
 		return -ENOENT;
 	if (!(mem->access & IB_ACCESS_MW_BIND))
 		return -EACCES;
+	/* As in kw_reg_user_mr_dmabuf(). */
+	if (!IS_ENABLED(CONFIG_X86) && mem->copied &&
+	    (w->bind.access & IB_ACCESS_REMOTE_ATOMIC))
+		return -EACCES;
 	if ((w->bind.access & KW_MW_CHANGES) &&
 	    !(mem->access & IB_ACCESS_LOCAL_WRITE))
 		return -EACCES;

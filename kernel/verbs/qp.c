@@ -730,7 +730,7 @@ static void kw_qp_begin_destroy(struct kw_qp *qp, struct completion *freed)
 {
 	spin_lock_irq(&qp->lock);
 	qp->last_wqe = false;
-	qp->freed = freed;
+	WRITE_ONCE(qp->freed, freed);
 	spin_unlock_irq(&qp->lock);
 }
 

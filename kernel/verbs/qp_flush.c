@@ -28,6 +28,17 @@ static bool kw_cq_has_events(const struct kw_cq *cq)
 	return !cq->user || cq->unread;
 }
 
+/*
+ * The completions of a queue pair that its process destroys would be dropped,
+ * as nobody can poll them after that. Until then they would take room from
+ * other queue pairs', and could overflow the queue. Who polls the queue of a
+ * kernel consumer is not known.
+ */
+static bool kw_qp_is_going(const struct kw_qp *qp)
+{
+	return qp->user && READ_ONCE(qp->freed);
+}
+
 static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 			  u16 status)
 {
@@ -63,7 +74,8 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 {
 	/* A kernel consumer may write to the slot again: it was read before. */
 	smp_store_release(&qp->sq_done, qp->sq_done + 1);
-	if ((t->flags & KIWARP_SQE_SIGNALED) || status != IB_WC_SUCCESS)
+	if (((t->flags & KIWARP_SQE_SIGNALED) || status != IB_WC_SUCCESS) &&
+	    !kw_qp_is_going(qp))
 		kw_qp_post_sq(qp, t, status);
 }
 
@@ -97,6 +109,8 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	/* As in kw_qp_complete_sq(). */
 	smp_store_release(&qp->rq_done, qp->rq_done + 1);
 	qp->srq_open = false;
+	if (kw_qp_is_going(qp))
+		return;
 	kw_cq_post(qp->rcq, &qp->ib, &cqe);
 	if (!kw_cq_has_events(qp->rcq))
 		return;

@@ -303,6 +303,42 @@ void moderateRefused(Env& env) {
   expectSame("longest period", "65535", strf("%d", device.cq_mod_caps.max_cq_period));
 }
 
+// A queue pair that nobody connects, with receives posted, which all complete into one queue.
+RawQp qpWithReceives(Env& env, ibv_cq* cq, uint64_t count) {
+  QpConfig config;
+  config.send_cq = config.recv_cq = cq;
+  config.recv_wr = 64;
+  ibv_qp_init_attr attr = toInitAttr(config);
+  RawQp qp(ibv_create_qp(env.pd(), &attr));
+  if (!qp) fail("ibv_create_qp: %s", errnoName(errno).c_str());
+  for (uint64_t id = 0; id < count; ++id) mustRecv(qp.get(), id, {});
+  return qp;
+}
+
+// A queue pair that goes takes no room in the queue from others, and does not overflow it.
+void otherGoes(Env& env) {
+  LinkOptions options;
+  deep(&options, 16);
+  auto link = env.connect(options);
+  ibv_cq* sends = link->client.send_cq.get();
+  ibv_cq* receives = link->server.recv_cq.get();
+  RawQp with_more = qpWithReceives(env, sends, 64);
+  sendMany(*link, 0, 8);
+  awaitMany(env, receives, 0, 8, "receives");
+  with_more.reset();
+  awaitMany(env, sends, 0, 8, "beside one that goes");
+  // This one's completions are in the queue when it goes.
+  RawQp completed = qpWithReceives(env, sends, 12);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  expectErrno("to ERROR", 0, ibv_modify_qp(completed.get(), &attr, IBV_QP_STATE));
+  completed.reset();
+  sendMany(*link, 8, 16);
+  awaitMany(env, receives, 8, 16, "receives");
+  awaitMany(env, sends, 8, 16, "after one that had completed");
+  env.expectAlive(*link);
+}
+
 }  // namespace
 
 void addCqCases(std::vector<Case>* cases) {
@@ -315,7 +351,8 @@ void addCqCases(std::vector<Case>* cases) {
                                {"cq-resize-sleeping", resizeWhileSleeping},
                                {"cq-moderate-count", moderateByCount},
                                {"cq-moderate-time", moderateByTime},
-                               {"cq-moderate-refused", moderateRefused}});
+                               {"cq-moderate-refused", moderateRefused},
+                               {"cq-other-goes", otherGoes}});
 }
 
 }  // namespace kiwarp::vm
