@@ -52,6 +52,8 @@ static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
+	if (kw_qp_is_going(qp))
+		return;
 	kw_cq_post(qp->scq, &qp->ib, &cqe);
 	if (!kw_cq_has_events(qp->scq))
 		return;
@@ -74,8 +76,7 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 {
 	/* A kernel consumer may write to the slot again: it was read before. */
 	smp_store_release(&qp->sq_done, qp->sq_done + 1);
-	if (((t->flags & KIWARP_SQE_SIGNALED) || status != IB_WC_SUCCESS) &&
-	    !kw_qp_is_going(qp))
+	if ((t->flags & KIWARP_SQE_SIGNALED) || status != IB_WC_SUCCESS)
 		kw_qp_post_sq(qp, t, status);
 }
 
