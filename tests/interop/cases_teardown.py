@@ -303,6 +303,11 @@ def _(env, kiwarp):
     unfinished(env, kiwarp, wire.untagged(wire.READ_REQ, wire.QN_READ, 1, bytes(10), last=False))
 
 
+@both("FIN behind a Send, and a Terminate that was not finished")
+def _(env, kiwarp):
+    unfinished(env, kiwarp, wire.untagged(wire.TERMINATE, wire.QN_TERMINATE, 1, bytes(3), last=False))
+
+
 @both("FIN in the middle of a Terminate")
 def _(env, kiwarp):
     link = env.open(kiwarp)
