@@ -35,7 +35,7 @@ void kw_sock_tune(struct socket *sock, const struct kw_settings *set)
 {
 	struct sock *sk = sock->sk;
 
-	/* What arrives sets flags, too. */
+	/* sock_set_flag() is not atomic, and a FIN sets flags in softirq. */
 	lock_sock(sk);
 	sk->sk_allocation = GFP_ATOMIC;
 	sock_set_flag(sk, SOCK_URGINLINE);

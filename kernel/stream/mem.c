@@ -9,7 +9,7 @@
 #include <linux/processor.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
-/* Of 6.12 with PREEMPT_RT local_lock.h does not include it. */
+/* local_lock.h of 6.12 needs it with PREEMPT_RT, but does not include it. */
 #include <linux/spinlock.h>
 #include <linux/local_lock.h>
 
@@ -37,8 +37,8 @@ static DEFINE_PER_CPU(struct kw_mem_holder, kw_mem_holder) = {
 /*
  * With PREEMPT_RT the holder of a region can be preempted even with softirqs
  * off, and a waiter of a higher priority would keep the CPU from it for ever.
- * So it has a lock of the CPU: waiting for that raises the holder's priority to
- * the waiter's. A holder on another CPU needs no help.
+ * So the holder takes a per-CPU lock with priority inheritance, on which the
+ * waiter blocks. A holder on another CPU can run.
  */
 static void kw_mem_enter(void)
 {
@@ -107,7 +107,7 @@ void kw_mem_put_fast(struct kw_mem *mem)
 	kw_mem_leave();
 }
 
-/* Let this CPU's holder run, where it might not. */
+/* With PREEMPT_RT, lend this CPU's holder the waiter's priority. */
 static void kw_mem_yield(void)
 {
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT))

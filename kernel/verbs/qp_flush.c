@@ -29,12 +29,11 @@ static bool kw_cq_has_events(const struct kw_cq *cq)
 }
 
 /*
- * The completions of a queue pair that its process destroys would be dropped,
- * as nobody can poll them after that. Until then they would take room from
- * other queue pairs', and could overflow the queue. Who polls the queue of a
- * kernel consumer is not known.
+ * A process's queue pair that is being destroyed posts no completions: its
+ * provider discards them, and a completion queue that is shared with other
+ * queue pairs could overflow. A kernel consumer may still poll its own.
  */
-static bool kw_qp_is_going(const struct kw_qp *qp)
+static bool kw_qp_is_destroyed(const struct kw_qp *qp)
 {
 	return qp->user && READ_ONCE(qp->freed);
 }
@@ -52,7 +51,7 @@ static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 		.vendor_err = kw_qp_vendor_err(qp, status),
 	};
 
-	if (kw_qp_is_going(qp))
+	if (kw_qp_is_destroyed(qp))
 		return;
 	kw_cq_post(qp->scq, &qp->ib, &cqe);
 	if (!kw_cq_has_events(qp->scq))
@@ -110,7 +109,7 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	/* As in kw_qp_complete_sq(). */
 	smp_store_release(&qp->rq_done, qp->rq_done + 1);
 	qp->srq_open = false;
-	if (kw_qp_is_going(qp))
+	if (kw_qp_is_destroyed(qp))
 		return;
 	kw_cq_post(qp->rcq, &qp->ib, &cqe);
 	if (!kw_cq_has_events(qp->rcq))

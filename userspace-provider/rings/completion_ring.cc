@@ -46,8 +46,9 @@ void CompletionRing::removeQueue(uint32_t number, QueueRings rings) {
   discardLocked(number);
 }
 
-// The others move up to the end, in order. The kernel reads entries only to resize the queue, which
-// lock_ excludes. Of a queue whose overruns are ignored the oldest entries may be overwritten.
+// Compacts the ring: entries of other queue pairs move towards the producer index, in order. The
+// kernel reads entries only to resize the queue, which lock_ excludes. If overruns are ignored, the
+// oldest entries may have been overwritten, and producer - consumer exceeds the ring.
 void CompletionRing::discardLocked(uint32_t number) {
   const uint32_t end = producer();
   const uint32_t first = end - std::min(end - consumer_, entries_);

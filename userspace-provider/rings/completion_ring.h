@@ -50,7 +50,7 @@ class CompletionRing {
   // False without memory.
   [[nodiscard]] bool addQueue(uint32_t number, QueueRings rings);
 
-  // Ends it and drops what waits of it, unless the number belongs to a younger queue pair by now:
+  // Ends it and discards its completions, unless the number belongs to a younger queue pair by now:
   // the kernel may reuse it as soon as it destroyed this one.
   void removeQueue(uint32_t number, QueueRings rings);
 
@@ -124,8 +124,8 @@ class CompletionRing {
 
   // The next completion before end that is of a queue pair, and frees the entries that it covers.
   //
-  // Its own slot is free before they are: a work request that is posted in their place may complete
-  // at once, and a queue as large as what may be outstanding has room for that.
+  // The consumer index is stored before the entries are free: a work request that is posted to one
+  // of them may complete at once, and must find a free slot.
   bool take(uint32_t end, kiwarp_cqe* completion) {
     const uint32_t begin = consumer_;
     while (consumer_ != end) {

@@ -227,9 +227,9 @@ TEST_P(CompletionRingAt, TakesOneAtATime) {
   EXPECT_EQ(poll(), (Ids{23}));
 }
 
-// A queue of just as many entries as can be outstanding takes what is posted for each that was
-// taken.
-TEST_P(CompletionRingAt, HasRoomForWhatIsPostedInABatch) {
+// The queue has as many entries as work requests can be outstanding, and one is posted for each
+// completion that was read.
+TEST_P(CompletionRingAt, PostingInABatchDoesNotOverflow) {
   FakeQueuePair qp(1);
   ASSERT_TRUE(ring_.addQueue(1, qp.both()));
   FakeQueuePair::fill(qp.send);
@@ -248,12 +248,12 @@ TEST_P(CompletionRingAt, HasRoomForWhatIsPostedInABatch) {
   ring_.end();
 }
 
-TEST_P(CompletionRingAt, HasRoomBeforeEntriesAreFreeInAPoll) {
+TEST_P(CompletionRingAt, FreesTheSlotBeforeTheEntries) {
   FakeQueuePair qp(1);
   ASSERT_TRUE(ring_.addQueue(1, qp.both()));
   FakeQueuePair::fill(qp.send);
   for (uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(postSend(1, i, i + 1));
-  // As another thread, which posts what has room.
+  // As another thread, which posts as soon as an entry is free.
   EXPECT_EQ(ring_.poll(kEntries,
                        [&](uint32_t index, const kiwarp_cqe&) {
                          EXPECT_NE(qp.send.next(), nullptr);
@@ -262,8 +262,8 @@ TEST_P(CompletionRingAt, HasRoomBeforeEntriesAreFreeInAPoll) {
             kEntries);
 }
 
-// What waits of a queue pair that goes takes no room from the others, wherever it is in the ring.
-TEST_P(CompletionRingAt, HasRoomAgainWhenAQueuePairGoes) {
+// Whichever entries of the ring are the destroyed queue pair's.
+TEST_P(CompletionRingAt, FreesSlotsOfADestroyedQueuePair) {
   FakeQueuePair one(1);
   FakeQueuePair two(2);
   for (uint32_t which = 0; which < 1U << kEntries; ++which) {
@@ -286,8 +286,8 @@ TEST_P(CompletionRingAt, HasRoomAgainWhenAQueuePairGoes) {
   }
 }
 
-// With completions of others that came after its own, in the middle of a batch.
-TEST_P(CompletionRingAt, AQueuePairGoesInABatch) {
+// Between start() and end(), with its completions among others.
+TEST_P(CompletionRingAt, DestroysAQueuePairInABatch) {
   FakeQueuePair one(1);
   FakeQueuePair two(2);
   ring_.useWithoutLock();
@@ -388,7 +388,7 @@ TEST(CompletionRing, ReadsStampsBehindTheEntries) {
   EXPECT_EQ(ring.currentStamp().monotonic_ns, 104U);
   EXPECT_EQ(ring.currentStamp().realtime_ns, 204U);
   ring.end();
-  // They go with their completions when others are dropped.
+  // Time stamps are moved with their completions.
   for (uint32_t i = 5; i < 8; ++i) {
     entries[i % kEntries] = cqeOf(i == 6 ? 2 : 1, KIWARP_OP_SEND, i, 0);
     stamps[i % kEntries] = {.monotonic_ns = 100 + i, .realtime_ns = 200 + i};

@@ -19,9 +19,11 @@ namespace {
 constexpr int kQuietMs = 30;
 constexpr int kTimeLimitMs = 20000;
 
-void deep(LinkOptions* options, int cqe) {
-  options->cqe = cqe;
-  options->client.send_wr = options->server.recv_wr = 64;
+LinkOptions deep(int cqe) {
+  LinkOptions options;
+  options.cqe = cqe;
+  options.client.send_wr = options.server.recv_wr = 64;
+  return options;
 }
 
 // Empty Sends from the client, which complete with the wr_ids first, first + 1, ...
@@ -45,9 +47,7 @@ void expectSize(const std::string& what, ibv_cq* cq, int at_least) {
 }
 
 void resizeWithWaiting(Env& env) {
-  LinkOptions options;
-  deep(&options, 16);
-  auto link = env.connect(options);
+  auto link = env.connect(deep(16));
   ibv_cq* sends = link->client.send_cq.get();
   ibv_cq* receives = link->server.recv_cq.get();
   sendMany(*link, 0, 12);
@@ -83,8 +83,7 @@ void resizeRefused(Env& env) {
 // A link all of whose queues have events.
 struct EventLink {
   explicit EventLink(Env& env, int entries = 64) : channel(createChannel(env.context())) {
-    LinkOptions options;
-    deep(&options, entries);
+    LinkOptions options = deep(entries);
     options.make_cq = [&](int cqe) { return createCq(env.context(), cqe, channel.get()); };
     link = env.connect(options);
     cq = link->server.recv_cq.get();
@@ -315,19 +314,17 @@ RawQp qpWithReceives(Env& env, ibv_cq* cq, uint64_t count) {
   return qp;
 }
 
-// A queue pair that goes takes no room in the queue from others, and does not overflow it.
-void otherGoes(Env& env) {
-  LinkOptions options;
-  deep(&options, 16);
-  auto link = env.connect(options);
+// Completions of a queue pair that is destroyed do not overflow a queue that others share.
+void destroyOther(Env& env) {
+  auto link = env.connect(deep(16));
   ibv_cq* sends = link->client.send_cq.get();
   ibv_cq* receives = link->server.recv_cq.get();
   RawQp with_more = qpWithReceives(env, sends, 64);
   sendMany(*link, 0, 8);
   awaitMany(env, receives, 0, 8, "receives");
   with_more.reset();
-  awaitMany(env, sends, 0, 8, "beside one that goes");
-  // This one's completions are in the queue when it goes.
+  awaitMany(env, sends, 0, 8, "of another queue pair");
+  // This one's flush completions are in the queue when it is destroyed.
   RawQp completed = qpWithReceives(env, sends, 12);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
@@ -335,7 +332,7 @@ void otherGoes(Env& env) {
   completed.reset();
   sendMany(*link, 8, 16);
   awaitMany(env, receives, 8, 16, "receives");
-  awaitMany(env, sends, 8, 16, "after one that had completed");
+  awaitMany(env, sends, 8, 16, "after flush completions");
   env.expectAlive(*link);
 }
 
@@ -352,7 +349,7 @@ void addCqCases(std::vector<Case>* cases) {
                                {"cq-moderate-count", moderateByCount},
                                {"cq-moderate-time", moderateByTime},
                                {"cq-moderate-refused", moderateRefused},
-                               {"cq-other-goes", otherGoes}});
+                               {"cq-destroy-other", destroyOther}});
 }
 
 }  // namespace kiwarp::vm
