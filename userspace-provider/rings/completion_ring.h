@@ -65,10 +65,11 @@ class CompletionRing {
   template <typename Deliver>
   uint32_t poll(uint32_t limit, Deliver deliver) {
     std::lock_guard guard(lock_);
-    const uint32_t end = producer();
+    Batch batch = open();
     kiwarp_cqe completion;
     uint32_t delivered = 0;
-    while (delivered < limit && take(end, &completion)) deliver(delivered++, completion);
+    while (delivered < limit && take(&batch, &completion)) deliver(delivered++, completion);
+    release(&batch);
     return delivered;
   }
 
@@ -80,7 +81,12 @@ class CompletionRing {
     end();
     return false;
   }
-  bool next() { return take(producer(), &current_); }
+  bool next() {
+    Batch batch = open();
+    const bool found = take(&batch, &current_);
+    release(&batch);
+    return found;
+  }
   void end() { lock_.unlock(); }
   [[nodiscard]] const kiwarp_cqe& current() const { return current_; }
   // Only with haveStamps().
@@ -118,30 +124,47 @@ class CompletionRing {
   }
 
  private:
+  // Completions that are being taken: the next, the end of what the kernel has published, and the
+  // entries that the last ones free, all before free_index of one work ring.
+  struct Batch {
+    uint32_t next = 0;
+    uint32_t producer = 0;
+    WorkRing* freed = nullptr;
+    uint32_t free_index = 0;
+  };
+
   [[nodiscard]] uint32_t producer() const {
     return std::atomic_ref(control_->producer).load(std::memory_order_acquire);
   }
+  [[nodiscard]] Batch open() const { return {.next = consumer_, .producer = producer()}; }
 
-  // The next completion before end that is of a queue pair, and frees the entries that it covers.
-  //
-  // The consumer index is stored before the entries are free: a work request that is posted to one
-  // of them may complete at once, and must find a free slot.
-  bool take(uint32_t end, kiwarp_cqe* completion) {
-    const uint32_t begin = consumer_;
-    while (consumer_ != end) {
-      const uint32_t index = consumer_++;
+  // The next completion that is of a queue pair. The entries that it covers are free when another
+  // ring's are taken, or at release().
+  bool take(Batch* batch, kiwarp_cqe* completion) {
+    while (batch->next != batch->producer) {
+      const uint32_t index = batch->next++;
       *completion = *slot(index);
       const QueueRings* queue = lookUp(completion->qp_id);
       if (queue == nullptr) continue;
       WorkRing* ring = completion->opcode == KIWARP_OP_RECV ? queue->receive : queue->send;
       if (ring == nullptr) continue;
       if (has_stamps_) current_stamp_ = stamps_[index & (entries_ - 1)];
-      publishConsumer();
-      ring->release(completion->wqe_index);
+      if (ring != batch->freed) release(batch);
+      batch->freed = ring;
+      batch->free_index = completion->wqe_index;
       return true;
     }
-    if (consumer_ != begin) publishConsumer();
     return false;
+  }
+
+  // The consumer index is stored before the entries are free: a work request that is posted to one
+  // of them may complete at once, and must find a free slot.
+  void release(Batch* batch) {
+    if (batch->next != consumer_) {
+      consumer_ = batch->next;
+      publishConsumer();
+    }
+    if (batch->freed != nullptr) batch->freed->release(batch->free_index);
   }
 
   void publishConsumer() {

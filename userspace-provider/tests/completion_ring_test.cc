@@ -252,14 +252,23 @@ TEST_P(CompletionRingAt, FreesTheSlotBeforeTheEntries) {
   FakeQueuePair qp(1);
   ASSERT_TRUE(ring_.addQueue(1, qp.both()));
   FakeQueuePair::fill(qp.send);
-  for (uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(postSend(1, i, i + 1));
+  FakeQueuePair::fill(qp.receive);
+  ASSERT_TRUE(postSend(1, 0, 1));
+  ASSERT_TRUE(postSend(1, 1, 2));
+  ASSERT_TRUE(kernel_.post(cqeOf(1, KIWARP_OP_RECV, 2, 1)));
+  ASSERT_TRUE(postSend(1, 3, 3));
   // As another thread, which posts as soon as an entry is free.
+  uint32_t posted = 0;
   EXPECT_EQ(ring_.poll(kEntries,
-                       [&](uint32_t index, const kiwarp_cqe&) {
-                         EXPECT_NE(qp.send.next(), nullptr);
-                         EXPECT_TRUE(postSend(1, index + kEntries));
+                       [&](uint32_t, const kiwarp_cqe&) {
+                         if (qp.send.next() == nullptr) return;
+                         qp.send.push();
+                         EXPECT_TRUE(postSend(1, 10 + posted++));
                        }),
             kEntries);
+  EXPECT_EQ(posted, 2U);
+  EXPECT_EQ(FakeQueuePair::room(qp.send), 1U);
+  EXPECT_EQ(FakeQueuePair::room(qp.receive), 1U);
 }
 
 // Whichever entries of the ring are the destroyed queue pair's.
