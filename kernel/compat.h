@@ -16,6 +16,17 @@
 #error "Kiwarp needs Linux 6.12 or later"
 #endif
 
+/*
+ * A region's last user is waited for by the lock that turning softirqs off
+ * takes: stream/mem.c. Without it, softirqs of one CPU can also preempt each
+ * other, and irq_poll, which completes work for nvme-rdma and ib_iser, was seen to
+ * panic (7.2.13-rt).
+ */
+#if IS_ENABLED(CONFIG_PREEMPT_RT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0) && \
+	!IS_ENABLED(CONFIG_PREEMPT_RT_NEEDS_BH_LOCK)
+#error "Kiwarp needs CONFIG_PREEMPT_RT_NEEDS_BH_LOCK in a kernel with CONFIG_PREEMPT_RT"
+#endif
+
 /* Registered memory is used through its address in the direct map. */
 #if !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
 #error "Kiwarp needs a kernel with CONFIG_INFINIBAND_VIRT_DMA"

@@ -4,70 +4,15 @@
  * while it is used.
  */
 #include <linux/bottom_half.h>
-#include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/processor.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
-/* local_lock.h of 6.12 needs it with PREEMPT_RT, but does not include it. */
-#include <linux/spinlock.h>
-#include <linux/local_lock.h>
 
 #include "stream/mem.h"
 
 /* Checks of a region's users before a caller that may sleep does so. */
 #define KW_QUIESCE_SPINS	1000
-
-/**
- * struct kw_mem_holder - who holds regions on a CPU, with PREEMPT_RT
- * @lock: the holder has it
- * @task: the holder, or NULL; written by it alone
- * @depth: how many it holds
- */
-struct kw_mem_holder {
-	local_lock_t lock;
-	struct task_struct *task;
-	u32 depth;
-};
-
-static DEFINE_PER_CPU(struct kw_mem_holder, kw_mem_holder) = {
-	.lock = INIT_LOCAL_LOCK(lock),
-};
-
-/*
- * With PREEMPT_RT the holder of a region can be preempted even with softirqs
- * off, and a waiter of a higher priority would keep the CPU from it for ever.
- * So the holder takes a per-CPU lock with priority inheritance, on which the
- * waiter blocks. A holder on another CPU can run.
- */
-static void kw_mem_enter(void)
-{
-	struct kw_mem_holder *holder;
-
-	local_bh_disable();
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
-		return;
-	holder = this_cpu_ptr(&kw_mem_holder);
-	if (READ_ONCE(holder->task) != current) {
-		local_lock_nested_bh(&kw_mem_holder.lock);
-		WRITE_ONCE(holder->task, current);
-	}
-	holder->depth++;
-}
-
-static void kw_mem_leave(void)
-{
-	struct kw_mem_holder *holder;
-
-	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		holder = this_cpu_ptr(&kw_mem_holder);
-		if (!--holder->depth) {
-			WRITE_ONCE(holder->task, NULL);
-			local_unlock_nested_bh(&kw_mem_holder.lock);
-		}
-	}
-	local_bh_enable();
-}
 
 /**
  * kw_mem_get_fast() - kw_mem_get() for what a work request can change
@@ -82,7 +27,7 @@ static void kw_mem_leave(void)
  */
 bool kw_mem_get_fast(struct kw_mem *mem, u32 stag)
 {
-	kw_mem_enter();
+	local_bh_disable();
 	atomic_inc(&mem->users);
 	/* Pairs with kw_mem_quiesce(): it sees the user, or this sees it invalid. */
 	smp_mb__after_atomic();
@@ -104,16 +49,21 @@ void kw_mem_put_fast(struct kw_mem *mem)
 	/* The copy is over before the user is gone. */
 	smp_mb__before_atomic();
 	atomic_dec(&mem->users);
-	kw_mem_leave();
+	local_bh_enable();
 }
 
-/* With PREEMPT_RT, lend this CPU's holder the waiter's priority. */
+/*
+ * With PREEMPT_RT the holder of a region can be preempted even with softirqs
+ * off, and a waiter of a higher priority would keep the CPU from it for ever.
+ * Softirqs are off there under a per-CPU lock: waiting for that lock raises the
+ * holder's priority to the waiter's. A holder on another CPU needs no help.
+ */
 static void kw_mem_yield(void)
 {
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
 		return;
-	kw_mem_enter();
-	kw_mem_leave();
+	local_bh_disable();
+	local_bh_enable();
 }
 
 /**

@@ -555,10 +555,6 @@ struct tcp_sock {
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define local_bh_disable() ((void)0)
 #define local_bh_enable() ((void)0)
-#ifndef __cplusplus
-struct task_struct;
-#define current ((struct task_struct*)NULL)
-#endif
 typedef bool local_lock_t;
 #define INIT_LOCAL_LOCK(name) false
 #define local_lock_nested_bh(lock) ((void)(lock))
