@@ -88,8 +88,8 @@ static bool kw_stream_cut_off(const struct kw_stream *s)
 	const struct kw_rx *rx = &s->rx;
 
 	return tcp_inq(s->sock->sk) || rx->staged || rx->write_open ||
-	       rx->recv_open || rx->req_op || rx->partial || rx->term_got ||
-	       s->orq_len;
+	       rx->term_got ||
+	       rx->recv_open || rx->req_op || rx->partial || s->orq_len;
 }
 
 /**
