@@ -2,7 +2,7 @@
 """The file /etc/rdma/kiwarp.conf: which interfaces have a device, its name and its settings.
 
 The udev rule searches the file for a line that is "[", the interface's name and "]", and nothing else. So
-that is what begins a section here, too.
+that is what begins a section here, too, and a line ends where it does for grep.
 """
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ class Contents:
     faults: list[Fault] = field(default_factory=list)
 
 
+CARRIAGE_RETURN = "the line ends with a carriage return"
+
+
 def read(text: str) -> Contents:
     """A faulty line concerns its own section: each of the others has a device all the same."""
     found = Contents()
     # Lines before the first section are in none. Nor are those after a line that begins one wrongly.
     section: Section | None = None
     lost = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_lines(text), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         fault = ""
@@ -72,6 +75,8 @@ def read(text: str) -> Contents:
 def _begun(line: str, found: Contents) -> tuple[Section | None, str]:
     """The section that a line begins, and what is wrong with it."""
     name = re.fullmatch(r"\[([^\]\s/]+)\]", line)
+    if not name and line.endswith("\r"):
+        return None, CARRIAGE_RETURN
     if not name:
         return None, "a section begins with a line that is [INTERFACE] and nothing else"
     section = Section(name[1])
@@ -84,6 +89,8 @@ def _begun(line: str, found: Contents) -> tuple[Section | None, str]:
 def _add(section: Section, line: str) -> str:
     """Add a line to a section; what is wrong with it."""
     key, equals, value = (part.strip() for part in line.partition("="))
+    if line.endswith("\r"):
+        return CARRIAGE_RETURN
     if not equals or not key:
         return "neither [INTERFACE] nor NAME = VALUE"
     if key in section.settings or (key == "name" and section.name):
@@ -105,11 +112,12 @@ def parse(text: str) -> dict[str, Section]:
 
 def _text(system: System) -> str | None:
     try:
-        return system.path(FILE).read_text()
+        # Bytes that are no text concern the line that they are in.
+        return system.path(FILE).read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{FILE}: {error}") from error
+    except OSError as error:
+        raise Failure(f"{FILE}: {error.strerror}") from error
 
 
 def contents(system: System) -> Contents:
@@ -145,6 +153,19 @@ def locked(system: System) -> Iterator[None]:
         yield
 
 
+def is_text(text: str) -> bool:
+    """Whether it has no bytes that are not UTF-8, as a command line may."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def _joined(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
@@ -154,7 +175,7 @@ def _write(system: System, text: str) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text)
+        temporary.write_bytes(text.encode(errors="surrogateescape"))
         temporary.chmod(0o644)
         temporary.replace(file)
     except OSError as error:
@@ -192,7 +213,7 @@ def text_with(system: System, section: Section) -> str:
     the file would not be read back as that: it would be of no use to any device."""
     text = _text(system)
     before = parse(text or "")
-    lines = (HEAD if text is None else text).splitlines()
+    lines = _lines(HEAD if text is None else text)
     values = {**({"name": section.name} if section.name else {}), **section.settings}
     if section.interface in before:
         start, end = _bounds(lines, section.interface)
@@ -201,17 +222,17 @@ def text_with(system: System, section: Section) -> str:
         start, end = len(lines) - 1, len(lines)
     lines[start:end] = _edited(lines[start:end], values)
     result = _joined(lines)
-    if not _reads_as(result, {**before, section.interface: section}):
-        raise Failure(f"{FILE} can not have {section.interface!r} with {values!r}: no line breaks, no white space "
-                      "around a name or value, and in the interface's name no white space, / or ]")
+    words = [section.interface, *values, *values.values()]
+    if not all(map(is_text, words)) or not _reads_as(result, {**before, section.interface: section}):
+        raise Failure(f"{FILE} can not have {section.interface!r} with {values!r}: only UTF-8, no line breaks, no "
+                      "white space around a name or value, and in the interface's name no white space, / or ]")
     return result
 
 
 def _reads_as(text: str, wanted: dict[str, Section]) -> bool:
     try:
-        text.encode()
         return parse(text) == wanted
-    except (Failure, UnicodeEncodeError):
+    except Failure:
         return False
 
 
@@ -225,7 +246,7 @@ def remove(system: System, interface: str) -> bool:
     text = _text(system) or ""
     if interface not in parse(text):
         return False
-    lines = text.splitlines()
+    lines = _lines(text)
     start, end = _bounds(lines, interface)
     del lines[start:end]
     # Nor two empty lines where it was.

@@ -35,6 +35,9 @@ def test_sections() -> None:
     ("[eth0]\ncrc", "line 2: neither"),
     ("[eth0]\ncrc = 0\ncrc = 1", "line 3: crc for the second time"),
     ("[eth0]\nname = a\nname = b", "line 3: name for the second time"),
+    ("[eth0]\r\n", "line 1: the line ends with a carriage return"),
+    ("[eth0]\ncrc = 0\r\n", "line 2: the line ends with a carriage return"),
+    ("[eth0]\x0c[eth1]", "line 1: a section begins"),
 ])
 def test_what_is_refused(text, says) -> None:
     with pytest.raises(Failure, match=says):
@@ -79,7 +82,7 @@ def test_indented_comments_stay(system) -> None:
 @pytest.mark.parametrize("section", [
     config.Section("a]b"), config.Section("a b"), config.Section("a/b"), config.Section("eth2\n[eth3]"),
     config.Section("eth2", "k\ncrc = 0"), config.Section("eth2", " k"), config.Section("eth2", "k\udc80"),
-    config.Section("eth2", "k", {"crc": "0\nrtr = read"}), config.Section("eth2", "k", {"crc": "0\u2028[a"}),
+    config.Section("eth2", "k", {"crc": "0\nrtr = read"}), config.Section("eth2", "k", {"crc": "0\r"}),
     config.Section("eth2", "k", {"#crc": "0"}), config.Section("eth2", "k", {"[crc": "0"}),
     config.Section("eth2", "k", {"name": "other"}), config.Section("eth0", "k", {"crc": "0\n[eth3]"}),
 ])
@@ -141,6 +144,15 @@ def test_a_file_with_a_fault_is_not_changed(system, change) -> None:
     with pytest.raises(Failure, match="line 1"):
         change(system)
     assert system.path(config.FILE).read_text() == BROKEN
+
+
+def test_bytes_that_are_no_text_concern_their_own_section(system) -> None:
+    text = b"# caf\xe9\r\n[eth0]\nname = kiwarp0\n[eth1]\ncrc = \xff\n"
+    system.write(config.FILE, "")
+    system.path(config.FILE).write_bytes(text)
+    assert config.section_of(system, "eth0").name == "kiwarp0"
+    config.store(system, config.Section("eth2"))
+    assert system.path(config.FILE).read_bytes() == text + b"\n[eth2]\n"
 
 
 def test_changes_wait_for_each_other(system) -> None:
