@@ -7,7 +7,7 @@ from typing import Iterator
 
 from . import config, devices, service
 from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
-from .system import System, listing
+from .system import Failure, System, listing
 
 OLDEST = (6, 12)
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -72,7 +72,14 @@ def present(system: System, question: Question, found: list[devices.Device]) -> 
 
 
 def persistence(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
-    found_in_file = config.contents(system)
+    try:
+        found_in_file = config.contents(system)
+    except Failure as failure:
+        if not system.is_root():
+            raise
+        yield Finding("persistence", ERROR, f"{failure}: no device comes with its interface",
+                      "make it a file as kiwarp.conf(5) has it")
+        return
     sections = found_in_file.sections
     for fault in found_in_file.faults:
         yield Finding("persistence", ERROR, fault.text, "kiwarp.conf(5) says what it may be")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from contextlib import nullcontext
@@ -18,6 +19,8 @@ def assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text} is not SETTING=VALUE")
+    if not config.is_text(text):
+        raise argparse.ArgumentTypeError(f"{text} is not UTF-8")
     return name, value
 
 
@@ -29,9 +32,17 @@ def described(system: System, device: devices.Device) -> dict:
         "interface": device.interface,
         "state": device.state,
         "mtu": int(mtu) if mtu else None,
-        "persistent": bool(device.interface) and device.interface in config.contents(system).sections,
+        "persistent": is_persistent(system, device),
         "settings": devices.settings(system, device.name),
     }
+
+
+def is_persistent(system: System, device: devices.Device) -> bool | None:
+    """None if that is not known."""
+    try:
+        return bool(device.interface) and device.interface in config.contents(system).sections
+    except Failure:
+        return None
 
 
 def print_json(data: object) -> None:
@@ -256,6 +267,9 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, system: System | None = None) -> int:
     """The exit code: 0, or 1 if something could not be done or doctor found a fault. argparse exits with 2."""
     args = make_parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of interfaces, and what the file has, may be no text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return args.run(system or System(), args)
     except Failure as failure:

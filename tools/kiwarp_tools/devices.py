@@ -174,7 +174,9 @@ def module_said(log: KernelLog) -> str:
 def write(system: System, name: str, setting: str, value: str) -> None:
     log = KernelLog()
     try:
-        system.path(f"{INFINIBAND}/{name}/settings/{setting}").write_text(f"{value}\n")
+        system.path(f"{INFINIBAND}/{name}/settings/{setting}").write_text(f"{value}\n", encoding="utf-8")
+    except UnicodeEncodeError as error:
+        raise Failure(f"{name}: {setting}: {value!r} is not UTF-8") from error
     except OSError as error:
         # Of a wrong value the module says in the log which are right.
         raise Failure(module_said(log) or f'{name}: {setting}: "{value}": {error.strerror}') from error

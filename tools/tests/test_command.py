@@ -284,6 +284,44 @@ def test_a_wrong_line_is_no_concern_of_other_devices(system, capsys) -> None:
     assert kiwarp(system, "del", "eth1") == 0
 
 
+def test_a_file_that_can_not_be_read_hides_no_device(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.path(config.FILE).mkdir(parents=True)
+    assert kiwarp(system, "show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["persistent"] is None
+    assert kiwarp(system, "show") == 0
+    assert capsys.readouterr().out == "kiwarp0: on eth0, ACTIVE, MTU 1500\n"
+
+
+def test_bytes_that_are_no_text_are_shown(system, capsys) -> None:
+    system.write(config.FILE, "")
+    system.path(config.FILE).write_bytes(b"[eth0]\n\xff = 1\n\xff = 2\n")
+    assert kiwarp(system, "doctor") == 1
+    assert "line 3: \\udcff for the second time" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("set", "kiwarp0", "crc=0", "rtr=\udcff"), ("add", "eth1", "--set", "crc=\udcff"),
+                                   ("add", "eth1", "--set", "\udcff=0")])
+def test_values_that_are_no_text_are_refused(system, words) -> None:
+    system.device("kiwarp0", "eth0")
+    system.interface("eth1")
+    with pytest.raises(SystemExit) as ended:
+        kiwarp(system, *words)
+    assert ended.value.code == 2
+    assert system.links == {"kiwarp0": "eth0"}
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "1"
+
+
+def test_a_value_of_the_file_that_is_no_text(system, capsys) -> None:
+    system.write(config.FILE, "")
+    system.path(config.FILE).write_bytes(b"[eth0]\ncrc = 0\nrtr = \xff\n")
+    fails(system, capsys, "rtr: .* is not UTF-8", "up", "eth0")
+    assert not system.links
+    system.device("kiwarp_eth0", "eth0")
+    fails(system, capsys, "rtr: .* is not UTF-8", "up", "eth0")
+    assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/crc") == "1"
+
+
 def test_users_find_programs_of_administrators(monkeypatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert System().run("modinfo", "--version").code == 0

@@ -125,6 +125,14 @@ def test_persistence(healthy) -> None:
     only(healthy, "persistence", NOTE, "kiwarp0 is gone after a boot", "--persistent")
 
 
+def test_persistence_of_a_file_that_can_not_be_read(healthy) -> None:
+    healthy.path(config.FILE).unlink()
+    healthy.path(config.FILE).mkdir()
+    only(healthy, "persistence", ERROR, "/etc/rdma/kiwarp.conf: Is a directory", "kiwarp.conf(5)")
+    healthy.root_user = False
+    only(healthy, "persistence", WARNING, "could not be checked: /etc/rdma/kiwarp.conf: Is a directory")
+
+
 def test_verbs(healthy) -> None:
     healthy.path("/sys/class/misc/rdma_cm/dev").unlink()
     healthy.path("/sys/class/misc/rdma_cm").rmdir()
