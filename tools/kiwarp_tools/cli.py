@@ -24,6 +24,12 @@ def assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
+def name_of(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name")
+    return text
+
+
 def described(system: System, device: devices.Device) -> dict:
     net = f"{devices.NET}/{device.interface}"
     mtu = system.read(f"{net}/mtu") if device.interface else None
@@ -93,7 +99,7 @@ def add(system: System, args: argparse.Namespace) -> devices.Device:
         return devices.add(system, args.interface, name, wanted)
     known = config.load(system)
     clash = next((s.interface for s in known.values()
-                  if s.interface != args.interface and (s.name or devices.default_name(s.interface)) == name), "")
+                  if s.interface != args.interface and s.device == name), "")
     if clash:
         raise Failure(f"{config.FILE} has {name} as the name of {clash}'s device: choose another with --name")
     # Before there is a device: can it be written?
@@ -141,21 +147,23 @@ def command_del(system: System, args: argparse.Namespace) -> int:
 
 
 def delete(system: System, args: argparse.Namespace) -> None:
-    known = config.load(system) if args.persistent else {}
-    interface: str | None
+    sections = list(config.load(system).values()) if args.persistent else []
     try:
         device = devices.find(system, args.device)
-    except Failure:
-        # A section can be removed though there is no device now: by the interface, or by the device's name.
-        named = [s.interface for s in known.values() if args.device in (s.interface, s.name)]
-        if not named:
+    except devices.NotFound:
+        # A section can be removed though there is no device now.
+        unwanted = [s for s in sections if s.device == args.device] or [
+            s for s in sections if s.interface == args.device]
+        if not unwanted:
             raise
-        interface = named[0]
     else:
-        interface = device.interface
         delete_device(system, device)
-    if interface and args.persistent:
-        forget(system, interface)
+        # Its interface may have another name than in the file, or be in another network namespace.
+        unwanted = [s for s in sections if s.interface == device.interface or s.device == device.name]
+        if args.persistent and not unwanted:
+            print(f"kiwarp: {config.FILE} has no section for {device.name}", file=sys.stderr)
+    for section in unwanted:
+        forget(system, section.interface)
 
 
 def forget(system: System, interface: str) -> None:
@@ -240,27 +248,27 @@ def make_parser() -> argparse.ArgumentParser:
         return made
 
     made = command("add", command_add, "add a device to a network interface", stays)
-    made.add_argument("interface", metavar="INTERFACE")
+    made.add_argument("interface", metavar="INTERFACE", type=name_of)
     made.add_argument("-s", "--set", dest="settings", metavar="SETTING=VALUE", type=assignment, action="append",
                       default=[], help="with another value of a setting than the default; may be given again")
-    made.add_argument("-n", "--name", help="the device's name [kiwarp_INTERFACE]")
+    made.add_argument("-n", "--name", type=name_of, help="the device's name [kiwarp_INTERFACE]")
     made = command("del", command_del, "delete a device", stays)
-    made.add_argument("device", metavar="DEVICE|INTERFACE")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", type=name_of)
     made = command("show", command_show, "show devices, and which of their settings are not the default")
     made.add_argument("-a", "--all", action="store_true", help="all settings")
-    made.add_argument("device", metavar="DEVICE|INTERFACE", nargs="?")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", type=name_of, nargs="?")
     made = command("set", command_set, "change settings of a device", stays)
-    made.add_argument("device", metavar="DEVICE|INTERFACE")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", type=name_of)
     made.add_argument("settings", metavar="SETTING=VALUE", type=assignment, nargs="+")
     made = command("doctor", command_doctor, "look for what usually goes wrong, and say what to do")
     made.add_argument("-a", "--all", action="store_true", help="also what is right")
     made.add_argument("--peer", metavar="ADDRESS", help="also the way to this host")
     made.add_argument("--port", metavar="PORT", type=port, action="append", help="also this port of a service here")
-    made.add_argument("device", metavar="DEVICE|INTERFACE", nargs="?")
+    made.add_argument("device", metavar="DEVICE|INTERFACE", type=name_of, nargs="?")
     made = command("up", command_up, f"add an interface's device as {config.FILE} has it: for the service")
-    made.add_argument("interface", metavar="INTERFACE")
+    made.add_argument("interface", metavar="INTERFACE", type=name_of)
     made = command("down", command_down, "delete an interface's device, if there is one: for the service")
-    made.add_argument("interface", metavar="INTERFACE")
+    made.add_argument("interface", metavar="INTERFACE", type=name_of)
     return parser
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Iterator
 
+from .devices import default_name
 from .system import Failure, System
 
 FILE = "/etc/rdma/kiwarp.conf"
@@ -27,6 +28,10 @@ class Section:
     interface: str
     name: str = ""
     settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str:
+        return self.name or default_name(self.interface)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ class Device:
     state: str
 
 
+class NotFound(Failure):
+    """There is no such device."""
+
+
 def rdma_names(system: System) -> list[str]:
     """All RDMA devices, of any driver."""
     return system.names(INFINIBAND)
@@ -72,7 +76,7 @@ def find(system: System, name: str) -> Device:
     for device in known:
         if device.interface == name:
             return device
-    raise Failure(f"{name}: no such device of Kiwarp, nor an interface with one")
+    raise NotFound(f"{name}: no such device of Kiwarp, nor an interface with one")
 
 
 def default_name(interface: str) -> str:

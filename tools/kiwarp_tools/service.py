@@ -45,7 +45,7 @@ def stop(system: System, interface: str) -> None:
 def up(system: System, interface: str) -> devices.Device:
     """What the service does when it starts. A device that is there already is set up as it is wanted."""
     section = config.section_of(system, interface)
-    name = section.name or devices.default_name(interface)
+    name = section.device
     present = devices.on_interface(system, interface)
     if present is None:
         return devices.add(system, interface, name, section.settings)

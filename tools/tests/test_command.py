@@ -75,7 +75,8 @@ def test_who_is_not_root(system, capsys, words) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("add",), ("add", "eth0", "--set", "crc"), ("set", "kiwarp0"), ("fly",),
-                                   ("set", "kiwarp0", "=1"), ("doctor", "--port", "0"), ("show", "--nothing")])
+                                   ("set", "kiwarp0", "=1"), ("doctor", "--port", "0"), ("show", "--nothing"),
+                                   ("del", "", "--persistent"), ("add", ""), ("up", ""), ("add", "eth0", "--name", "")])
 def test_wrong_command_lines(system, words) -> None:
     with pytest.raises(SystemExit) as ended:
         kiwarp(system, *words)
@@ -195,6 +196,44 @@ def test_a_section_goes_though_there_is_no_device(system) -> None:
     system.write(config.FILE, "[eth7]\nname = kiwarp0")
     assert kiwarp(system, "del", "kiwarp0", "--persistent") == 0
     assert not config.load(system)
+
+
+def test_a_section_goes_by_its_device_s_name_or_its_interface(system) -> None:
+    system.write(config.FILE, "[eth7]\nname = kiwarp0\n\n[eth8]\n\n[eth9]\nname = eth7")
+    assert kiwarp(system, "del", "kiwarp_eth8", "--persistent") == 0
+    assert list(config.load(system)) == ["eth7", "eth9"]
+    # As with devices, a name counts before an interface.
+    assert kiwarp(system, "del", "eth7", "--persistent") == 0
+    assert list(config.load(system)) == ["eth7"]
+    assert kiwarp(system, "del", "eth7", "--persistent") == 0
+    assert not config.load(system)
+
+
+@pytest.mark.parametrize("interface", [None, "lan0"])
+def test_a_section_goes_wherever_its_device_is(system, interface) -> None:
+    system.write(config.FILE, "[eth7]\nname = kiwarp0\n\n[eth8]")
+    system.device("kiwarp0", interface)
+    system.device("kiwarp_eth8", interface)
+    assert kiwarp(system, "del", "kiwarp0", "--persistent") == 0
+    assert list(config.load(system)) == ["eth8"]
+    assert kiwarp(system, "del", "kiwarp_eth8", "--persistent") == 0
+    assert not config.load(system) and not system.links
+
+
+def test_a_device_without_a_section_goes_and_that_is_said(system, capsys) -> None:
+    system.write(config.FILE, "[eth7]")
+    system.device("kiwarp0", "eth0")
+    assert kiwarp(system, "del", "kiwarp0", "--persistent") == 0
+    assert capsys.readouterr().err == "kiwarp: /etc/rdma/kiwarp.conf has no section for kiwarp0\n"
+    assert not system.links and list(config.load(system)) == ["eth7"]
+
+
+def test_a_section_stays_where_devices_can_not_be_listed(system, capsys) -> None:
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    system.device("kiwarp0", "eth0")
+    system.answers["rdma -j link show"] = Result(1, err="error: Invalid argument")
+    fails(system, capsys, "rdma link show", "del", "kiwarp0", "--persistent")
+    assert list(config.load(system)) == ["eth0"]
 
 
 def test_systemd_is_told(system) -> None:
