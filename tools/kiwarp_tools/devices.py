@@ -30,6 +30,14 @@ class NotFound(Failure):
     """There is no such device."""
 
 
+class Present(Failure):
+    """An interface has a device already."""
+
+    def __init__(self, interface: str, device: Device) -> None:
+        super().__init__(f"{interface} has the device {device.name} already")
+        self.device = device
+
+
 def rdma_names(system: System) -> list[str]:
     """All RDMA devices, of any driver."""
     return system.names(INFINIBAND)
@@ -110,17 +118,14 @@ def load_clients(system: System) -> None:
 def add(system: System, interface: str, name: str, wanted: dict[str, str]) -> Device:
     """Add a device and set it up; if its settings can't be had there is none."""
     require_interface(system, interface)
-    present = on_interface(system, interface)
-    if present:
-        raise Failure(f"{interface} has the device {present.name} already")
-    if name in rdma_names(system):
-        raise Failure(f"there is an RDMA device {name} already: choose another name with --name")
     load_module(system)
     log = KernelLog()
+    # Whether something is in the way is for the module to say: it waits for a device that is about to go, which looks
+    # like any other from here.
     result = system.run("rdma", "link", "add", name, "type", "kiwarp", "netdev", interface)
     if result.code:
         # The kernel's answer is an errno; the module says more in the log.
-        raise Failure(f"{interface}: " + (module_said(log) or result.said))
+        raise not_added(system, interface, name, module_said(log) or result.said)
     load_clients(system)
     try:
         set_all(system, name, wanted)
@@ -128,6 +133,15 @@ def add(system: System, interface: str, name: str, wanted: dict[str, str]) -> De
         delete(system, name)
         raise
     return find(system, name)
+
+
+def not_added(system: System, interface: str, name: str, said: str) -> Failure:
+    present = on_interface(system, interface)
+    if present:
+        return Present(interface, present)
+    if name in rdma_names(system):
+        return Failure(f"there is an RDMA device {name} already: choose another name with --name")
+    return Failure(f"{interface}: {said}")
 
 
 def delete(system: System, name: str) -> None:

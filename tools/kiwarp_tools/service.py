@@ -46,11 +46,12 @@ def up(system: System, interface: str) -> devices.Device:
     """What the service does when it starts. A device that is there already is set up as it is wanted."""
     section = config.section_of(system, interface)
     name = section.device
-    present = devices.on_interface(system, interface)
-    if present is None:
+    try:
         return devices.add(system, interface, name, section.settings)
-    if present.name != name:
-        raise Failure(f"{interface} has the device {present.name} already, not {name}")
+    except devices.Present as failure:
+        present = failure.device
+        if present.name != name:
+            raise Failure(f"{failure}, not {name}") from failure
     devices.load_clients(system)
     # What the file does not name has its default again.
     devices.set_all(system, name, {**devices.changed(system, name), **section.settings})

@@ -30,6 +30,8 @@ class FakeSystem(System):
         self.missing = 0
         # During so many of them a device of the list goes.
         self.going = 0
+        # Devices that are about to go.
+        self.dying: list[str] = []
         self.kernel = "6.12.1-test"
         self.write("/sys/module/kiwarp/version", "0.2")
         self.write("/sys/class/infiniband_verbs/abi_version", "6")
@@ -92,6 +94,12 @@ class FakeSystem(System):
                 {"ifname": name, "port": 1, "state": "ACTIVE", **({"netdev": netdev} if netdev else {})}
                 for name, netdev in self.links.items()]))
         if command[:3] == ("rdma", "link", "add"):
+            # The module waits for those.
+            for name in self.dying:
+                self.remove(name)
+            self.dying = []
+            if command[3] in self.names("/sys/class/infiniband") or command[7] in self.links.values():
+                return Result(1, err="error: File exists")
             self.device(command[3], command[7])
             return Result(0)
         if command[:3] == ("rdma", "link", "delete"):

@@ -293,6 +293,16 @@ def test_up_and_down(system, capsys) -> None:
     fails(system, capsys, "eth0 has the device other already, not kiwarp_eth0", "up", "eth0")
 
 
+@pytest.mark.parametrize("interface", [None, "eth0"])
+@pytest.mark.parametrize("command", ["add", "up"])
+def test_a_device_that_is_about_to_go_is_waited_for(system, command, interface) -> None:
+    system.write(config.FILE, "[eth0]")
+    system.device("kiwarp_eth0", interface)
+    system.dying = ["kiwarp_eth0"]
+    assert kiwarp(system, command, "eth0") == 0
+    assert system.links == {"kiwarp_eth0": "eth0"} and not system.dying
+
+
 def test_up_makes_a_device_what_the_file_says(system) -> None:
     system.write(config.FILE, "[eth0]\ncrc = 0\nrtr = read")
     assert kiwarp(system, "up", "eth0") == 0
