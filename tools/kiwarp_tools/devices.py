@@ -92,10 +92,14 @@ def default_name(interface: str) -> str:
     return f"kiwarp_{interface}"
 
 
-def require_interface(system: System, interface: str) -> None:
+def is_interface(system: System, name: str) -> bool:
     # A bonding driver has a file beside the interfaces' folders.
-    if "/" in interface or not system.path(f"{NET}/{interface}").is_dir():
-        there = [name for name in system.names(NET) if system.path(f"{NET}/{name}").is_dir()]
+    return "/" not in name and system.path(f"{NET}/{name}").is_dir()
+
+
+def require_interface(system: System, interface: str) -> None:
+    if not is_interface(system, interface):
+        there = [name for name in system.names(NET) if is_interface(system, name)]
         raise Failure(f"{interface}: no such network interface; there are {listing(there)}")
 
 

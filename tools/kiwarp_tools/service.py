@@ -5,6 +5,10 @@ from __future__ import annotations
 from . import config, devices
 from .system import Failure, System
 
+# At most so long a service waits for another to stop.
+RENAME_WAITS = 100
+RENAME_WAIT_S = 0.1
+
 
 def unit(system: System, interface: str) -> str:
     result = system.run("systemd-escape", "--template=kiwarp@.service", interface)
@@ -42,10 +46,22 @@ def stop(system: System, interface: str) -> None:
             raise Failure(f"{name} does not stop ({result.said}): journalctl -u {name}")
 
 
+def await_rename(system: System, interface: str, name: str) -> None:
+    """The service of an interface's former name deletes that name's device, while the new one's starts."""
+    for _ in range(RENAME_WAITS):
+        present = devices.on_interface(system, interface)
+        if present is None or present.name == name or not any(
+                section.device == present.name and not devices.is_interface(system, section.interface)
+                for section in config.contents(system).sections.values()):
+            break
+        system.sleep(RENAME_WAIT_S)
+
+
 def up(system: System, interface: str) -> devices.Device:
     """What the service does when it starts. A device that is there already is set up as it is wanted."""
     section = config.section_of(system, interface)
     name = section.device
+    await_rename(system, interface, name)
     try:
         return devices.add(system, interface, name, section.settings)
     except devices.Present as failure:
@@ -60,6 +76,19 @@ def up(system: System, interface: str) -> devices.Device:
 
 def down(system: System, interface: str) -> None:
     """What it does when it stops: the interface may have gone, and the device with it."""
-    present = devices.on_interface(system, interface)
+    present = devices.on_interface(system, interface) or renamed(system, interface)
     if present:
         devices.delete(system, present.name)
+
+
+def renamed(system: System, interface: str) -> devices.Device | None:
+    """The device that an interface has taken along to a name whose section is not for it."""
+    if devices.is_interface(system, interface):
+        return None
+    sections = config.contents(system).sections
+    name = sections.get(interface, config.Section(interface)).device
+    for device in devices.devices(system):
+        other = sections.get(device.interface or "")
+        if device.name == name and device.interface and (other is None or other.device != name):
+            return device
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Sequence
@@ -68,6 +69,9 @@ class System:
         except subprocess.TimeoutExpired:
             return Result(124, err=f"{command[0]} did not end in {timeout:g} s")
         return Result(done.returncode, done.stdout, done.stderr)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def is_root(self) -> bool:
         return os.geteuid() == 0

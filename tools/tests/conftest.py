@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -32,6 +33,10 @@ class FakeSystem(System):
         self.going = 0
         # Devices that are about to go.
         self.dying: list[str] = []
+        # What somebody else does while the command sleeps for the so manieth time.
+        self.slept = 0
+        self.other_runs_at = 3
+        self.other: Callable[[], object] = lambda: None
         self.kernel = "6.12.1-test"
         self.write("/sys/module/kiwarp/version", "0.2")
         self.write("/sys/class/infiniband_verbs/abi_version", "6")
@@ -57,6 +62,10 @@ class FakeSystem(System):
         for setting, value in SETTINGS.items():
             self.write(f"/sys/class/infiniband/{name}/settings/{setting}", value)
 
+    def rename(self, old: str, new: str) -> None:
+        self.path(f"/sys/class/net/{old}").rename(self.path(f"/sys/class/net/{new}"))
+        self.links = {name: new if on == old else on for name, on in self.links.items()}
+
     def remove(self, name: str) -> None:
         folder = self.path(f"/sys/class/infiniband/{name}")
         for file in [*folder.glob("settings/*")]:
@@ -70,6 +79,11 @@ class FakeSystem(System):
 
     def release(self) -> str:
         return self.kernel
+
+    def sleep(self, _seconds: float) -> None:
+        self.slept += 1
+        if self.slept == self.other_runs_at:
+            self.other()
 
     def environment(self, name: str) -> str:
         return self.variables.get(name, "")

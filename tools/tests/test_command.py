@@ -312,6 +312,45 @@ def test_up_makes_a_device_what_the_file_says(system) -> None:
     assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/rtr") == "read"
 
 
+@pytest.mark.parametrize("text", ["[eth0]", "[eth0]\nname = kiwarp0", "[eth0]\n\n[lan0]", ""])
+def test_down_of_an_interface_that_was_renamed(system, text) -> None:
+    system.write(config.FILE, text)
+    system.device("kiwarp0" if "kiwarp0" in text else "kiwarp_eth0", "eth0")
+    system.device("other", "eth1")
+    system.rename("eth0", "lan0")
+    assert kiwarp(system, "down", "eth0") == 0
+    assert system.links == {"other": "eth1"}
+
+
+def test_down_leaves_the_devices_of_others(system) -> None:
+    system.write(config.FILE, "[eth0]\nname = kiwarp0\n\n[lan0]\nname = kiwarp0")
+    system.device("kiwarp0", "eth0")
+    # The section of the new name is for it, too.
+    system.rename("eth0", "lan0")
+    assert kiwarp(system, "down", "eth0") == 0
+    # Somebody has given the name to another interface's device.
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    system.interface("eth0")
+    assert kiwarp(system, "down", "eth0") == 0
+    # Its interface is in another network namespace.
+    system.links["kiwarp0"] = None
+    system.rename("eth0", "eth1")
+    assert kiwarp(system, "down", "eth0") == 0
+    assert system.links == {"kiwarp0": None}
+
+
+def test_up_waits_for_the_service_of_the_former_name(system, capsys) -> None:
+    system.write(config.FILE, "[eth0]\n\n[lan0]")
+    system.device("kiwarp_eth0", "eth0")
+    system.rename("eth0", "lan0")
+    fails(system, capsys, "lan0 has the device kiwarp_eth0 already, not kiwarp_lan0", "up", "lan0")
+    assert system.slept > 3
+    system.slept = 0
+    system.other = lambda: kiwarp(system, "down", "eth0")
+    assert kiwarp(system, "up", "lan0") == 0
+    assert system.links == {"kiwarp_lan0": "lan0"} and system.slept == 3
+
+
 def test_a_wrong_file_is_one_line(system, capsys) -> None:
     system.write(config.FILE, "crc = 0")
     fails(system, capsys, "kiwarp.conf, line 1", "up", "eth0")
