@@ -83,7 +83,7 @@ def persistence(system: System, _question: Question, found: list[devices.Device]
     sections = found_in_file.sections
     for fault in found_in_file.faults:
         yield Finding("persistence", ERROR, fault.text, "kiwarp.conf(5) says what it may be")
-    on = {device.interface for device in devices.devices(system)} if sections else set()
+    on = {device.interface: device.name for device in devices.devices(system)} if sections else {}
     for interface, section in sections.items():
         if interface not in system.names(devices.NET):
             yield Finding("persistence", NOTE, f"{config.FILE} names {interface}, which is not there",
@@ -91,6 +91,10 @@ def persistence(system: System, _question: Question, found: list[devices.Device]
         elif interface not in on:
             yield Finding("persistence", ERROR, f"{config.FILE} names {interface}, which has no device",
                           what_to_start(system, interface))
+        elif on[interface] != section.device:
+            yield Finding("persistence", ERROR,
+                          f"{interface} has the device {on[interface]}, {config.FILE} names it {section.device}",
+                          f"kiwarp del {on[interface]}, then {what_to_start(system, interface)}")
         else:
             yield Finding("persistence", OK, f"{interface} has the device that {config.FILE} names")
             yield from wrong_settings(system, section)
@@ -116,7 +120,10 @@ def wrong_settings(system: System, section: config.Section) -> Iterator[Finding]
         return
     now = devices.settings(system, device.name)
     for setting, value in section.settings.items():
-        if setting in now and value.split() != now[setting].split():
+        if setting not in now:
+            yield Finding("persistence", ERROR, f"{config.FILE}, [{section.interface}]: no such setting: {setting}",
+                          "kiwarp show --all names them")
+        elif value.split() != now[setting].split():
             yield Finding("persistence", NOTE,
                           f"{setting} of {section.interface}'s device is \"{now[setting]}\", \"{value}\" in "
                           f"{config.FILE}, where it may be spelt in another way", f"kiwarp up {section.interface}")

@@ -125,6 +125,16 @@ def test_persistence(healthy) -> None:
     only(healthy, "persistence", NOTE, "kiwarp0 is gone after a boot", "--persistent")
 
 
+def test_persistence_of_a_device_that_the_next_boot_refuses(healthy) -> None:
+    healthy.write(config.FILE, "[eth0]\nname = storage")
+    only(healthy, "persistence", ERROR, "eth0 has the device kiwarp0, /etc/rdma/kiwarp.conf names it storage",
+         "kiwarp del kiwarp0, then kiwarp up eth0")
+    healthy.write(config.FILE, "[eth0]")
+    only(healthy, "persistence", ERROR, "names it kiwarp_eth0")
+    healthy.write(config.FILE, "[eth0]\nname = kiwarp0\ncrk = 0")
+    only(healthy, "persistence", ERROR, "/etc/rdma/kiwarp.conf, [eth0]: no such setting: crk", "kiwarp show --all")
+
+
 def test_persistence_of_a_file_that_can_not_be_read(healthy) -> None:
     healthy.path(config.FILE).unlink()
     healthy.path(config.FILE).mkdir()
