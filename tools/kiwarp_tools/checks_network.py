@@ -98,7 +98,11 @@ def mtu_to_peer(system: System, peer: str) -> Iterator[Finding]:
     size = mtu_of(system, way)
     # Headers: 20 of IP or 40 of IPv6, 8 of ICMP.
     payload = min(size, 65535) - (48 if ":" in peer else 28)
-    if system.run("ping", "-n", "-c", "1", "-W", "2", peer).code:
+    answer = system.run("ping", "-n", "-c", "1", "-W", "2", peer)
+    if answer.code == 127:
+        yield Finding("mtu", WARNING, "ping is not installed: the way's MTU can not be tried",
+                      "apt install iputils-ping")
+    elif answer.code:
         yield Finding("mtu", WARNING, f"{peer} does not answer ping: the way's MTU can not be tried")
     elif system.run("ping", "-n", "-c", "2", "-W", "2", "-M", "do", "-s", str(payload), peer).code:
         yield Finding("mtu", ERROR,
@@ -112,7 +116,12 @@ def route_to(system: System, peer: str) -> str:
     result = system.run("ip", "-j", "route", "get", peer)
     if result.code:
         raise Failure(f"no route to {peer}: {result.said}")
-    return json.loads(result.out)[0]["dev"]
+    found = json.loads(result.out)[0]
+    if found.get("type") != "local":
+        return found["dev"]
+    # Packets to an own address go by lo, but connections by the device of the address's interface.
+    own = system.run("ip", "-j", "address", "show", "to", peer)
+    return next((link["ifname"] for link in json.loads(own.out or "[]") if link), found["dev"])
 
 
 def route(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:

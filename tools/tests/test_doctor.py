@@ -229,6 +229,22 @@ def test_route(healthy) -> None:
     only(healthy, "route", ERROR, "no route to 192.0.2.2", peer="192.0.2.2")
 
 
+def test_route_to_an_own_address(healthy) -> None:
+    healthy.interface("lo", mtu="65536")
+    healthy.answers["ip -j route get"] = Result(0, '[{"type":"local","dst":"192.0.2.1","dev":"lo"}]')
+    healthy.answers["ip -j address show to 192.0.2.1"] = Result(
+        0, '[{},{"ifname":"eth0","addr_info":[{"local":"192.0.2.1"}]}]')
+    assert not [f for f in doctor.examine(healthy, Question(peer="192.0.2.1")) if f.level != OK]
+    # Of a network that lo has as a whole, no interface has each address.
+    healthy.answers["ip -j address show to 127.0.0.2"] = Result(0, "[{},{}]")
+    only(healthy, "route", ERROR, "the way to 127.0.0.2 is lo, which has no device", peer="127.0.0.2")
+
+
+def test_ping_is_missing(healthy) -> None:
+    healthy.answers["ping"] = Result(127)
+    only(healthy, "mtu", WARNING, "ping is not installed", "apt install iputils-ping", peer="192.0.2.2")
+
+
 def ruleset(*rules: list[dict], policy: str = "drop") -> Result:
     chain = {"family": "inet", "table": "filter", "name": "input", "hook": "input", "policy": policy}
     return Result(0, json.dumps({"nftables": [{"chain": chain}] + [
