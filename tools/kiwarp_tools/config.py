@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Iterator
 
@@ -176,14 +176,21 @@ def _joined(lines: list[str]) -> str:
 
 
 def _write(system: System, text: str) -> None:
-    file = system.path(FILE)
+    # A symbolic link stays one.
+    file = system.path(FILE).resolve()
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(text.encode(errors="surrogateescape"))
-        temporary.chmod(0o644)
+        with temporary.open("wb") as written:
+            written.write(text.encode(errors="surrogateescape"))
+            written.flush()
+            temporary.chmod(0o644)
+            # Or the file may be empty after a crash.
+            os.fsync(written.fileno())
         temporary.replace(file)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise Failure(f"{FILE}: {error.strerror}") from error
 
 

@@ -2,7 +2,10 @@
 """Reading and changing kiwarp.conf."""
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from pathlib import Path
 
 import pytest
 from kiwarp_tools import config
@@ -153,6 +156,44 @@ def test_bytes_that_are_no_text_concern_their_own_section(system) -> None:
     assert config.section_of(system, "eth0").name == "kiwarp0"
     config.store(system, config.Section("eth2"))
     assert system.path(config.FILE).read_bytes() == text + b"\n[eth2]\n"
+
+
+def test_the_text_is_on_the_disk_before_it_has_the_name(system, monkeypatch) -> None:
+    done: list[object] = []
+    replace = Path.replace
+
+    def note_sync(file: int) -> None:
+        done.append(os.fstat(file).st_size)
+
+    def note_replace(file: Path, to: Path) -> Path:
+        done.append("named")
+        return replace(file, to)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    config.store(system, config.Section("eth0"))
+    assert done == [system.path(config.FILE).stat().st_size, "named"]
+
+
+def test_a_write_that_fails_leaves_no_file(system, monkeypatch) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    system.write(config.FILE, TWO.rstrip())
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(Failure, match="No space left"):
+        config.store(system, config.Section("eth0"))
+    assert os.listdir(system.path(config.FILE).parent) == ["kiwarp.conf"]
+
+
+def test_a_symbolic_link_stays_one(system) -> None:
+    target = system.path("/srv/kiwarp.conf")
+    system.write("/srv/kiwarp.conf", "[eth1]")
+    system.path(config.FILE).parent.mkdir(parents=True)
+    system.path(config.FILE).symlink_to(target)
+    config.store(system, config.Section("eth0"))
+    assert system.path(config.FILE).is_symlink() and list(config.load(system)) == ["eth1", "eth0"]
+    assert os.listdir(target.parent) == ["kiwarp.conf"]
 
 
 def test_changes_wait_for_each_other(system) -> None:
