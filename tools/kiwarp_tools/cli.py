@@ -201,9 +201,14 @@ def change(system: System, args: argparse.Namespace) -> devices.Device:
         section.settings.update(wanted)
         # Before something changes: can it be written?
         config.text_with(system, section)
+    before = devices.settings(system, device.name)
     devices.set_all(system, device.name, wanted)
     if section:
-        config.store(system, section)
+        try:
+            config.store(system, section)
+        except Failure:
+            devices.set_all(system, device.name, {setting: before[setting] for setting in wanted})
+            raise
     return device
 
 
@@ -279,11 +284,17 @@ def main(argv: Sequence[str] | None = None, system: System | None = None) -> int
         # Names of interfaces, and what the file has, may be no text.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return args.run(system or System(), args)
+        code = args.run(system or System(), args)
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
     except Failure as failure:
         print(f"kiwarp: {failure}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # Whoever read this has seen enough.
+    except OSError as error:
+        # Whoever reads from a pipe may have seen enough.
+        if not isinstance(error, BrokenPipeError):
+            print(f"kiwarp: {error}", file=sys.stderr)
+        # What is left in its buffer would be written at the end.
         sys.stdout = None  # type: ignore[assignment]
         return 1

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,15 @@ def test_what_the_file_can_not_have_is_not_set(system, capsys) -> None:
     system.device("kiwarp0", "eth0")
     system.write(config.FILE, "[eth0]\nname = kiwarp0")
     fails(system, capsys, "kiwarp.conf can not have ", "set", "kiwarp0", "crc=0\n[eth7]", "--persistent")
+    assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "1"
+
+
+def test_persistent_set_is_all_or_nothing(system, capsys) -> None:
+    system.device("kiwarp0", "eth0")
+    system.write(config.FILE, "[eth0]\nname = kiwarp0")
+    # The file can't be written.
+    system.path(config.FILE).with_name(f".kiwarp.conf.{os.getpid()}").mkdir()
+    fails(system, capsys, "kiwarp.conf: Is a directory", "set", "kiwarp0", "crc=0", "--persistent")
     assert system.read("/sys/class/infiniband/kiwarp0/settings/crc") == "1"
 
 
@@ -414,6 +424,18 @@ def test_users_find_programs_of_administrators(monkeypatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert System().run("modinfo", "--version").code == 0
     assert System().run("no-such-program").code == 127
+
+
+def test_standard_output_that_is_full_or_closed() -> None:
+    program = [sys.executable, str(TOP / "tools/kiwarp"), "show", "--json"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "kiwarp: [Errno 28] No space left on device\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as closed:
+        done = subprocess.run(program, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_one_version_everywhere() -> None:
