@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+"""The maintainer scripts of the package kiwarp-tools, with a folder in the place of the system."""
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+DEBIAN = Path(__file__).resolve().parent.parent.parent / "debian"
+
+
+def commands(root: Path, script: str, *words: str) -> list[str]:
+    """Run it; what it calls of systemd's programs, which do nothing here."""
+    for name in ("systemctl", "udevadm", "timeout"):
+        program = root / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "{name} $*"\n')
+        program.chmod(0o755)
+    (root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
+    text = (DEBIAN / f"kiwarp-tools.{script}").read_text()
+    for folder in ("/run/systemd", "/etc/rdma"):
+        text = text.replace(folder, f"{root}{folder}")
+    done = subprocess.run(["sh", "-c", text, script, *words], env={"PATH": f"{root}/bin:/usr/bin:/bin"},
+                          stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def with_file(root: Path) -> Path:
+    folder = root / "etc/rdma"
+    folder.mkdir(parents=True)
+    (folder / "kiwarp.conf").write_text("[eth0]\n")
+    return folder
+
+
+def test_a_removal_does_not_wait_for_udev_without_end(tmp_path) -> None:
+    assert "timeout 60 udevadm trigger --settle --subsystem-match=net --action=change" in commands(
+        tmp_path, "postrm", "remove")
+
+
+def test_services_come_back_when_a_removal_is_given_up(tmp_path) -> None:
+    with_file(tmp_path)
+    assert "udevadm trigger --subsystem-match=net --action=change" in commands(tmp_path, "postinst", "configure")
+    assert "udevadm trigger --subsystem-match=net --action=add" in commands(tmp_path, "postinst", "abort-remove")
+    assert not commands(tmp_path, "postinst", "abort-upgrade", "0.1")
+
+
+def test_a_purge_leaves_nothing(tmp_path) -> None:
+    folder = with_file(tmp_path)
+    (folder / ".kiwarp.conf.77").write_text("[eth0]\n")
+    commands(tmp_path, "postrm", "purge")
+    assert not folder.exists()
