@@ -2,6 +2,8 @@
 """kiwarp@INTERFACE.service: devices that come with their interface."""
 from __future__ import annotations
 
+import shlex
+
 from . import config, devices
 from .system import Failure, System
 
@@ -34,7 +36,7 @@ def start(system: System, interface: str) -> None:
     name = unit(system, interface)
     result = system.run("systemctl", "start", name)
     if result.code:
-        raise Failure(f"{name} does not start ({result.said}): journalctl -u {name}")
+        raise Failure(f"{name} does not start ({result.said}): journalctl -u {shlex.quote(name)}")
 
 
 def stop(system: System, interface: str) -> None:
@@ -43,7 +45,7 @@ def stop(system: System, interface: str) -> None:
         name = unit(system, interface)
         result = system.run("systemctl", "stop", name)
         if result.code:
-            raise Failure(f"{name} does not stop ({result.said}): journalctl -u {name}")
+            raise Failure(f"{name} does not stop ({result.said}): journalctl -u {shlex.quote(name)}")
 
 
 def await_rename(system: System, interface: str, name: str) -> None:

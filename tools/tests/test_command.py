@@ -196,6 +196,24 @@ def test_persistent_add_is_all_or_nothing(system, capsys) -> None:
           "add", "eth0", "--persistent", "--name", "kiwarp0")
 
 
+def test_a_unit_s_name_is_for_the_shell(system, capsys) -> None:
+    system.interface("br-lan")
+    system.path("/run/systemd/system").mkdir(parents=True)
+    system.answers["systemd-escape"] = Result(0, "kiwarp@br\\x2dlan.service\n")
+    system.answers["systemctl start"] = Result(1, err="Job failed")
+    fails(system, capsys, r"journalctl -u 'kiwarp@br\\x2dlan.service'$", "add", "br-lan", "--persistent")
+    system.device("kiwarp_br-lan", "br-lan")
+    system.answers["systemctl -q is-active"] = Result(0)
+    system.answers["systemctl stop"] = Result(1, err="Job failed")
+    fails(system, capsys, r"journalctl -u 'kiwarp@br\\x2dlan.service'$", "del", "br-lan")
+
+
+@pytest.mark.parametrize("page", ["kiwarp.8", "kiwarp.conf.5"])
+def test_manual_says_how_to_name_a_unit(page) -> None:
+    text = (TOP / "tools" / page).read_text().replace("\\-", "-")
+    assert 'systemctl restart "$(systemd-escape --template=kiwarp@.service br-lan)"' in text
+
+
 def test_names_do_not_clash_at_the_next_boot(system, capsys) -> None:
     system.write(config.FILE, "[eth7]\nname = kiwarp0")
     fails(system, capsys, "kiwarp0 as the name of eth7's device", "add", "eth0", "--persistent", "--name", "kiwarp0")
