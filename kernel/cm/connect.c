@@ -273,6 +273,7 @@ static void kw_connect_retry(struct kw_ep *ep)
 	int ret;
 
 	st->rev = __fls(st->set.mpa_rev_accept & (BIT(st->rev) - 1));
+	kw_count(ep->dev, KW_CNT_CONN_FALLBACKS);
 	kw_ep_dbg(ep, "trying MPA revision %u\n", st->rev);
 	kw_ep_drop_sock(ep, true);
 	ret = kw_connect_start(ep);

@@ -27,6 +27,7 @@ enum kw_counter {
 	KW_CNT_CONN_RESET,
 	KW_CNT_CONN_DENIED,		/* the queue pair is another's */
 	KW_CNT_CONN_EVICTED,		/* silent peers dropped for new ones */
+	KW_CNT_CONN_FALLBACKS,		/* asked again with an earlier revision */
 	KW_CNT_CONN_ACCEPT_RETRIES,	/* no memory to accept a connection now */
 	KW_CNT_LINGER_RESET,		/* closed before the peer had everything */
 	KW_CNT_CQ_OVERFLOWS,

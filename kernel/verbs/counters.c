@@ -28,6 +28,7 @@ static const struct rdma_stat_desc kw_counter_descs[KW_NR_COUNTERS] = {
 	[KW_CNT_CONN_RESET].name = "conn_reset",
 	[KW_CNT_CONN_DENIED].name = "conn_denied",
 	[KW_CNT_CONN_EVICTED].name = "conn_evicted",
+	[KW_CNT_CONN_FALLBACKS].name = "conn_fallbacks",
 	[KW_CNT_CONN_ACCEPT_RETRIES].name = "conn_accept_retries",
 	[KW_CNT_LINGER_RESET].name = "linger_resets",
 	[KW_CNT_CQ_OVERFLOWS].name = "cq_overflows",

@@ -250,6 +250,7 @@ for adapter in ADAPTERS:
             same("the request's A", False, wire.Enhanced.parse(frame.pd).p2p)
             link.peer.reset()
             link.peer = env.listener.accept()
+            env.moved["conn_fallbacks"] += 1
             link.frame = adapter.recv_frame(link.peer, REQ_KEY)
             same("asked again with", (1, 0, PD), (link.frame.rev, link.frame.flags & FLAG_S, link.frame.pd))
             flags = FLAG_C | (FLAG_M if adapter.markers else 0)

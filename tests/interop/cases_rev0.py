@@ -202,6 +202,7 @@ def _(env):
             gone(link.peer)
         link.peer.close()
         link.peer = env.listener.accept()
+        env.moved["conn_fallbacks"] += 1
     recv_private(link.peer)
     link.peer.fin()
     rejected(env, link, b"")
@@ -324,6 +325,7 @@ def answered_twice(env, data, flags=0):
             gone(link.peer)
             link.peer.close()
             link.peer = env.listener.accept()
+            env.moved["conn_fallbacks"] += 1
     return link
 
 
@@ -350,6 +352,7 @@ def _(env):
             gone(link.peer)
         link.peer.close()
         link.peer = env.listener.accept()
+        env.moved["conn_fallbacks"] += 1
     same("Start Key", start_key(), link.peer.recv_exactly(16))
     link.peer.send_bytes(start_key())
     established(env, link, "conn_established")

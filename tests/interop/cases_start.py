@@ -470,6 +470,7 @@ def _(env):
     link.peer.send_bytes(start_frame(REP_KEY, FLAG_C, 1))
     gone(link.peer)
     env.accept_initiator(link)
+    env.moved["conn_fallbacks"] += 1
     same("asked again with", (1, 0), (link.frame.rev, link.frame.flags & FLAG_S))
     env.receive(link)
     env.receive(link)

@@ -232,6 +232,7 @@ class Env:
             # A peer that knows an older revision only closes, and is asked again (RFC 6581).
             link.peer.close()
             self.accept_initiator(link, cut)
+            self.moved["conn_fallbacks"] += 1
         peer = link.peer
         asked = wire.Enhanced.parse(link.frame.pd) if link.frame.flags & wire.FLAG_S else None
         if enh is True:
@@ -277,6 +278,7 @@ class Env:
         if again:
             link.peer.close()
             self.accept_initiator(link)
+            self.moved["conn_fallbacks"] += 1
             same("asked again with revision", 1, link.frame.rev)
             link.peer.reset()
         event = self.subject.event(link.name)

@@ -206,6 +206,9 @@ class Responder:
     def put(self, name, value):
         (self.device / "settings" / name).write_text(value)
 
+    def fallbacks(self):
+        return int((self.device / "ports/1/hw_counters/conn_fallbacks").read_text())
+
     def accept(self):
         s, _ = self.listener.accept()
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -276,7 +279,9 @@ class Responder:
             return head
 
         self.put("mpa_rev_accept", "1 2")
+        before = self.fallbacks()
         got = self.case("closed, and again", closed, [close, close])
+        check("counted as conn_fallbacks", self.fallbacks() == before + 1)
         check("revision 2, then 1", [g[17] for g in got] == [2, 1], got)
         got = self.case("a reject of revision 1, and again", "REJECTED status -ECONNREFUSED",
                         [self.answer(frame(REP, 1, C | R))] * 2)
