@@ -302,6 +302,8 @@ static void kw_cq_check_work(struct work_struct *work)
 
 	spin_lock_irq(&cq->event_lock);
 	WRITE_ONCE(cq->checking, false);
+	/* Pairs with kw_cq_notify(): it finds no check, or this its entry. */
+	smp_mb();
 	polled = kw_cq_has_polled(cq);
 	delay = min(cq->check_delay * 2, polled ? KW_CHECK_POLLED : KW_CHECK_MAX);
 	if (list_empty(cq->unread)) {
