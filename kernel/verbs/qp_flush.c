@@ -57,8 +57,9 @@ static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
 	if (!kw_cq_has_events(qp->scq))
 		return;
 	if (kw_status_solicits(status))
-		qp->scq_solicited = true;
-	/* Pairs with the exchange in kw_qp_notify(). */
+		/* Pairs with the exchange in kw_qp_notify(). */
+		smp_store_release(&qp->scq_solicited, true);
+	/* Likewise. */
 	smp_store_release(&qp->scq_dirty, true);
 }
 
@@ -115,7 +116,8 @@ void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
 	if (!kw_cq_has_events(qp->rcq))
 		return;
 	if (kw_status_solicits(status) || (flags & KIWARP_CQE_SOLICITED))
-		qp->rcq_solicited = true;
+		/* As in kw_qp_post_sq(). */
+		smp_store_release(&qp->rcq_solicited, true);
 	/* Likewise. */
 	smp_store_release(&qp->rcq_dirty, true);
 }
