@@ -500,6 +500,8 @@ static int kw_qp_to_reset(struct kw_qp *qp)
 		/* Likewise. */
 		smp_store_release(&qp->rq_done, qp->rq_next);
 		qp->srq_open = false;
+		/* No Terminate of an earlier connection in vendor_err. */
+		qp->stream.reason = 0;
 		WRITE_ONCE(kw_ctrl(&qp->sq)->consumer, qp->sq_next);
 		WRITE_ONCE(kw_ctrl(&qp->rq)->consumer, qp->rq_next);
 		kw_qp_set_state(qp, KIWARP_QPS_RESET);

@@ -67,11 +67,13 @@ void send(Env& env, const Link& link, uint64_t id, std::vector<ibv_sge> sges = {
   env.expectWc(link.client.send_cq.get(), id, {IBV_WC_SUCCESS}, "Send");
 }
 
-void toError(ibv_qp* qp) {
+void toState(ibv_qp* qp, ibv_qp_state state) {
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  expectErrno("to ERR", 0, ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+  attr.qp_state = state;
+  expectErrno(strf("to state %d", state), 0, ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 }
+
+void toError(ibv_qp* qp) { toState(qp, IBV_QPS_ERR); }
 
 // No further event of this kind. Those that the kernel has raised by now are readable: what is
 // asked for last is raised by a modify of this very process.
@@ -262,6 +264,14 @@ void empty(Env& env) {
   env.expectEvent(link->server.qp(), {IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_LAST_WQE_REACHED},
                   "server");
   env.expectEnded(*link);
+  // A queue pair that is used again has nothing of the Terminate.
+  ibv_qp* used = link->client.qp();
+  toState(used, IBV_QPS_RESET);
+  toState(used, IBV_QPS_INIT);
+  mustRecv(used, 4, {});
+  toError(used);
+  expectNumber("Terminate of an earlier connection", 0,
+               env.awaitWc(link->client.recv_cq.get(), "receive posted since").vendor_err);
   // What is posted is for the others.
   mustPost(srq.get(), 9);
   send(env, *other, 2);
@@ -284,9 +294,7 @@ void lastWqe(Env& env) {
   toError(qp.get());
   env.expectEvent(qp.get(), {IBV_EVENT_QP_LAST_WQE_REACHED}, "never connected");
   for (int i = 0; i < 100; ++i) {
-    ibv_qp_attr reset{};
-    reset.qp_state = IBV_QPS_RESET;
-    expectErrno("to RESET", 0, ibv_modify_qp(qp.get(), &reset, IBV_QP_STATE));
+    toState(qp.get(), IBV_QPS_RESET);
     toError(qp.get());
   }
   expectNoEvent(env, qp.get(), IBV_EVENT_QP_LAST_WQE_REACHED);
