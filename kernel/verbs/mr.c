@@ -641,6 +641,25 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
 	return mem;
 }
 
+/*
+ * While the region is held kw_mr_register() cannot make it another registration
+ * with another key, which the one that was looked up does not name.
+ */
+static int kw_mr_invalidate(struct kw_mem *mem, u32 stag)
+{
+	bool was;
+
+	if (!kw_mem_get_fast(mem, stag))
+		return -ENOENT;
+	was = xchg(&mem->valid, false);
+	kw_mem_put_fast(mem);
+	if (!was)
+		return -ENOENT;
+	/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
+	kw_mem_quiesce(mem);
+	return 0;
+}
+
 /**
  * kw_mem_invalidate() - withdraw a fast registration or a window, by LOCAL_INV
  *	or the peer
@@ -676,11 +695,8 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
 		ret = kw_mw_invalidate(mem, stream, stag, remote);
 	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
 		ret = -EPERM;
-	else if (!xchg(&mem->valid, false))
-		ret = -ENOENT;
 	else
-		/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
-		kw_mem_quiesce(mem);
+		ret = kw_mr_invalidate(mem, stag);
 	trace_kw_mr_invalidated(&dev->ib, stag, remote, ret);
 	return ret;
 }
