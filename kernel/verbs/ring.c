@@ -9,6 +9,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -22,6 +23,9 @@
 
 /* How often to check whether pages that outlive their object are unmapped. */
 #define KW_KEPT_PERIOD	HZ
+
+/* Of a worker's time such checks take one part in this at most. */
+#define KW_KEPT_SHARE	16
 
 /**
  * struct kw_mmap_entry - memory of rings that a process may map
@@ -44,6 +48,8 @@ static LIST_HEAD(kw_kept);
 static DEFINE_SPINLOCK(kw_kept_lock);
 static void kw_kept_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(kw_kept_scan, kw_kept_work);
+/* In jiffies: no caller makes the worker check before. */
+static unsigned long kw_kept_next;
 
 static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 {
@@ -90,6 +96,20 @@ static bool kw_pages_fit(struct user_struct *user, unsigned long pages)
 	return false;
 }
 
+/*
+ * What was unmapped a moment ago may still count. The worker's time is charged to
+ * nobody: callers at their limit wait, so that they cannot keep it busy.
+ */
+static void kw_kept_scan_now(void)
+{
+	long wait = READ_ONCE(kw_kept_next) - jiffies;
+
+	if (wait > 0)
+		schedule_timeout_killable(wait);
+	mod_delayed_work(system_dfl_wq, &kw_kept_scan, 0);
+	flush_delayed_work(&kw_kept_scan);
+}
+
 /**
  * kw_lock_pages() - count pages to the locked memory of the caller's user
  * @l: result
@@ -103,9 +123,7 @@ int kw_lock_pages(struct kw_locked *l, unsigned long pages)
 	struct user_struct *user = current_user();
 
 	if (!kw_pages_fit(user, pages)) {
-		/* What was unmapped a moment ago may still count. */
-		mod_delayed_work(system_dfl_wq, &kw_kept_scan, 0);
-		flush_delayed_work(&kw_kept_scan);
+		kw_kept_scan_now();
 		if (!kw_pages_fit(user, pages))
 			return -ENOMEM;
 	}
@@ -232,7 +250,9 @@ static void kw_kept_free(struct kw_mmap_entry *e)
 
 static void kw_kept_work(struct work_struct *work)
 {
+	const u64 start = ktime_get_ns();
 	struct kw_mmap_entry *e, *next;
+	unsigned long pause;
 	LIST_HEAD(todo);
 	LIST_HEAD(back);
 	bool again;
@@ -252,9 +272,11 @@ static void kw_kept_work(struct work_struct *work)
 	list_splice(&back, &kw_kept);
 	again = !list_empty(&kw_kept);
 	spin_unlock(&kw_kept_lock);
+	pause = nsecs_to_jiffies(KW_KEPT_SHARE * (ktime_get_ns() - start)) + 1;
+	WRITE_ONCE(kw_kept_next, jiffies + pause);
 	if (again)
 		queue_delayed_work(system_dfl_wq, &kw_kept_scan,
-				   KW_KEPT_PERIOD);
+				   max(KW_KEPT_PERIOD, pause));
 }
 
 /**
