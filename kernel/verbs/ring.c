@@ -9,7 +9,6 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
-#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -24,8 +23,11 @@
 /* How often to check whether pages that outlive their object are unmapped. */
 #define KW_KEPT_PERIOD	HZ
 
-/* Of a worker's time such checks take one part in this at most. */
-#define KW_KEPT_SHARE	16
+/* Entries that the worker looks at with the lock held. */
+#define KW_KEPT_SLICE	16
+
+/* Entries and pages that a caller at its limit looks at likewise. */
+#define KW_KEPT_BUDGET	4096
 
 /**
  * struct kw_mmap_entry - memory of rings that a process may map
@@ -45,11 +47,10 @@ struct kw_mmap_entry {
 
 /* Memory whose object is gone, and that a process still has mapped. */
 static LIST_HEAD(kw_kept);
+static u32 kw_kept_count;
 static DEFINE_SPINLOCK(kw_kept_lock);
 static void kw_kept_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(kw_kept_scan, kw_kept_work);
-/* In jiffies: no caller makes the worker check before. */
-static unsigned long kw_kept_next;
 
 static struct kw_mmap_entry *kw_mmap_entry(struct rdma_user_mmap_entry *entry)
 {
@@ -96,18 +97,81 @@ static bool kw_pages_fit(struct user_struct *user, unsigned long pages)
 	return false;
 }
 
-/*
- * What was unmapped a moment ago may still count. The worker's time is charged to
- * nobody: callers at their limit wait, so that they cannot keep it busy.
- */
-static void kw_kept_scan_now(void)
+static bool kw_queue_mem_page_used(const struct kw_mmap_entry *e, unsigned long i)
 {
-	long wait = READ_ONCE(kw_kept_next) - jiffies;
+	return page_ref_count(kw_queue_mem_page(e->mem + i * PAGE_SIZE)) > 1;
+}
 
-	if (wait > 0)
-		schedule_timeout_killable(wait);
-	mod_delayed_work(system_dfl_wq, &kw_kept_scan, 0);
-	flush_delayed_work(&kw_kept_scan);
+/*
+ * The memory cannot be mapped any more: a page without other references gets
+ * none, apart from short ones of code that scans all pages. The page that was
+ * found in use last time most often still is.
+ */
+static bool kw_queue_mem_in_use(struct kw_mmap_entry *e)
+{
+	unsigned long i;
+
+	if (kw_queue_mem_page_used(e, e->used))
+		return true;
+	for (i = 0; i < e->locked.pages; i++) {
+		if (kw_queue_mem_page_used(e, i)) {
+			e->used = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void kw_kept_free(struct kw_mmap_entry *e)
+{
+	kw_queue_mem_free_pages(e->mem);
+	kw_unlock_pages(&e->locked);
+	kfree(e);
+}
+
+static void kw_kept_free_all(struct list_head *unused)
+{
+	struct kw_mmap_entry *e, *next;
+
+	list_for_each_entry_safe(e, next, unused, kept) {
+		kw_kept_free(e);
+		cond_resched();
+	}
+}
+
+/* Lock held. */
+static void kw_kept_take(struct kw_mmap_entry *e, struct list_head *unused)
+{
+	list_move(&e->kept, unused);
+	kw_kept_count--;
+}
+
+/*
+ * What was unmapped a moment ago may still count. A user at the limit looks for
+ * that in its own time, which is charged, among its own entries, of which the
+ * latest are the last. Returns false if it finds none; the worker may later.
+ */
+static bool kw_kept_free_own(const struct user_struct *user)
+{
+	struct kw_mmap_entry *e, *next;
+	long budget = KW_KEPT_BUDGET;
+	LIST_HEAD(unused);
+
+	spin_lock(&kw_kept_lock);
+	list_for_each_entry_safe_reverse(e, next, &kw_kept, kept) {
+		if (budget-- <= 0)
+			break;
+		if (e->locked.user != user || kw_queue_mem_page_used(e, e->used))
+			continue;
+		budget -= e->locked.pages;
+		if (!kw_queue_mem_in_use(e))
+			kw_kept_take(e, &unused);
+	}
+	spin_unlock(&kw_kept_lock);
+	if (list_empty(&unused))
+		return false;
+	kw_kept_free_all(&unused);
+	return true;
 }
 
 /**
@@ -122,9 +186,8 @@ int kw_lock_pages(struct kw_locked *l, unsigned long pages)
 {
 	struct user_struct *user = current_user();
 
-	if (!kw_pages_fit(user, pages)) {
-		kw_kept_scan_now();
-		if (!kw_pages_fit(user, pages))
+	while (!kw_pages_fit(user, pages)) {
+		if (!kw_kept_free_own(user))
 			return -ENOMEM;
 	}
 	l->user = get_uid(user);
@@ -215,68 +278,38 @@ void kw_queue_mem_free(struct kw_queue_mem *a)
 	a->mem = NULL;
 }
 
-static bool kw_queue_mem_page_used(const struct kw_mmap_entry *e, unsigned long i)
+/* Entries stay in the list while they are looked at, for kw_kept_free_own(). */
+static void kw_kept_slice(u32 n)
 {
-	return page_ref_count(kw_queue_mem_page(e->mem + i * PAGE_SIZE)) > 1;
-}
+	struct kw_mmap_entry *e;
+	LIST_HEAD(unused);
 
-/*
- * The memory cannot be mapped any more: a page without other references gets
- * none, apart from short ones of code that scans all pages. The page that was
- * found in use last time most often still is.
- */
-static bool kw_queue_mem_in_use(struct kw_mmap_entry *e)
-{
-	unsigned long i;
-
-	if (kw_queue_mem_page_used(e, e->used))
-		return true;
-	for (i = 0; i < e->locked.pages; i++) {
-		if (kw_queue_mem_page_used(e, i)) {
-			e->used = i;
-			return true;
-		}
-		cond_resched();
+	spin_lock(&kw_kept_lock);
+	while (n-- && !list_empty(&kw_kept)) {
+		e = list_first_entry(&kw_kept, struct kw_mmap_entry, kept);
+		if (kw_queue_mem_in_use(e))
+			list_move_tail(&e->kept, &kw_kept);
+		else
+			kw_kept_take(e, &unused);
 	}
-	return false;
-}
-
-static void kw_kept_free(struct kw_mmap_entry *e)
-{
-	kw_queue_mem_free_pages(e->mem);
-	kw_unlock_pages(&e->locked);
-	kfree(e);
+	spin_unlock(&kw_kept_lock);
+	kw_kept_free_all(&unused);
 }
 
 static void kw_kept_work(struct work_struct *work)
 {
-	const u64 start = ktime_get_ns();
-	struct kw_mmap_entry *e, *next;
-	unsigned long pause;
-	LIST_HEAD(todo);
-	LIST_HEAD(back);
-	bool again;
+	u32 left = READ_ONCE(kw_kept_count);
 
-	spin_lock(&kw_kept_lock);
-	list_splice_init(&kw_kept, &todo);
-	spin_unlock(&kw_kept_lock);
-	list_for_each_entry_safe(e, next, &todo, kept) {
-		list_del(&e->kept);
-		if (kw_queue_mem_in_use(e))
-			list_add_tail(&e->kept, &back);
-		else
-			kw_kept_free(e);
+	while (left) {
+		u32 n = min(left, KW_KEPT_SLICE);
+
+		kw_kept_slice(n);
+		left -= n;
 		cond_resched();
 	}
-	spin_lock(&kw_kept_lock);
-	list_splice(&back, &kw_kept);
-	again = !list_empty(&kw_kept);
-	spin_unlock(&kw_kept_lock);
-	pause = nsecs_to_jiffies(KW_KEPT_SHARE * (ktime_get_ns() - start)) + 1;
-	WRITE_ONCE(kw_kept_next, jiffies + pause);
-	if (again)
+	if (READ_ONCE(kw_kept_count))
 		queue_delayed_work(system_dfl_wq, &kw_kept_scan,
-				   max(KW_KEPT_PERIOD, pause));
+				   KW_KEPT_PERIOD);
 }
 
 /**
@@ -300,6 +333,7 @@ void kw_mmap_free(struct rdma_user_mmap_entry *entry)
 	}
 	spin_lock(&kw_kept_lock);
 	list_add_tail(&e->kept, &kw_kept);
+	kw_kept_count++;
 	spin_unlock(&kw_kept_lock);
 	queue_delayed_work(system_dfl_wq, &kw_kept_scan, KW_KEPT_PERIOD);
 }
