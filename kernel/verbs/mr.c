@@ -645,19 +645,21 @@ struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
  * While the region is held kw_mr_register() cannot make it another registration
  * with another key, which the one that was looked up does not name.
  */
-static int kw_mr_invalidate(struct kw_mem *mem, u32 stag)
+static int kw_mr_invalidate(struct kw_mem *mem, u32 stag, bool remote)
 {
-	bool was;
+	int ret = 0;
 
 	if (!kw_mem_get_fast(mem, stag))
 		return -ENOENT;
-	was = xchg(&mem->valid, false);
+	if (remote && !(mem->access & KW_REMOTE_ACCESS))
+		ret = -EPERM;
+	else if (!xchg(&mem->valid, false))
+		ret = -ENOENT;
 	kw_mem_put_fast(mem);
-	if (!was)
-		return -ENOENT;
 	/* RFC 5041 section 8.3.1: from now on nothing of it changes. */
-	kw_mem_quiesce(mem);
-	return 0;
+	if (!ret)
+		kw_mem_quiesce(mem);
+	return ret;
 }
 
 /**
@@ -693,10 +695,8 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
 		ret = -EOPNOTSUPP;
 	else if (mem->window_pd)
 		ret = kw_mw_invalidate(mem, stream, stag, remote);
-	else if (remote && !(mem->access & KW_REMOTE_ACCESS))
-		ret = -EPERM;
 	else
-		ret = kw_mr_invalidate(mem, stag);
+		ret = kw_mr_invalidate(mem, stag, remote);
 	trace_kw_mr_invalidated(&dev->ib, stag, remote, ret);
 	return ret;
 }
