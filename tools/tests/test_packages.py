@@ -27,7 +27,7 @@ def commands(root: Path, script: str, *words: str) -> list[str]:
 def with_file(root: Path) -> Path:
     folder = root / "etc/rdma"
     folder.mkdir(parents=True)
-    (folder / "kiwarp.conf").write_text("[eth0]\n")
+    (folder / "kiwarp.conf").write_text("[eth0]\ncrc = 0\n[br-lan]\n")
     return folder
 
 
@@ -39,7 +39,8 @@ def test_a_removal_does_not_wait_for_udev_without_end(tmp_path) -> None:
 def test_services_come_back_when_a_removal_is_given_up(tmp_path) -> None:
     with_file(tmp_path)
     assert "udevadm trigger --subsystem-match=net --action=change" in commands(tmp_path, "postinst", "configure")
-    assert "udevadm trigger --subsystem-match=net --action=add" in commands(tmp_path, "postinst", "abort-remove")
+    assert "udevadm trigger --subsystem-match=net --action=add --sysname-match=eth0 --sysname-match=br-lan" in commands(
+        tmp_path, "postinst", "abort-remove")
     assert not commands(tmp_path, "postinst", "abort-upgrade", "0.1")
 
 
