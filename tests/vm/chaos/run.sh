@@ -158,6 +158,8 @@ add_link() {
 set_extensions() {
 	local name
 	for name in immediate atomics; do echo 1 >"/sys/class/infiniband/$1/settings/$name"; done
+	# A process that is to end waits for what its peer leaves unanswered.
+	echo 10000 >"/sys/class/infiniband/$1/settings/reply_timeout_ms"
 }
 
 netem() {

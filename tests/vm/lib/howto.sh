@@ -27,17 +27,34 @@ howto_shown() {
 
 howto_run() {
 	local trace=$1 page=$2 block=$3 ns=${4:--} script
-	howto_ready "$page" || return
-	script=$(howto_block "$page" "$block") || return
+	script=$(howto_names_and_block "$page" "$block") || return
+	howto_ready "${script%%$'\n'*}" || return
 	: >"$LOGS/.howto-$page-$block"
-	in_ns "$ns" timeout -k 5 "$TIME_LIMIT" bash -eu "$trace" -o pipefail -c "$script" </dev/null
+	in_ns "$ns" timeout -k 5 "$TIME_LIMIT" bash -eu "$trace" -o pipefail -c "${script#*$'\n'}" </dev/null
 }
 
-# All that the page has its readers set is set.
-howto_ready() {
+# A line with what the page has its readers set, then the block, by one program: a guest takes its time to
+# start one.
+howto_names_and_block() {
+	awk -v begin="\`\`\`sh $2" '
+		/^```/ { inside = settings = 0 }
+		inside { script = script $0 "\n" }
+		settings {
+			for (rest = $0; match(rest, /[A-Z_]+=/); rest = substr(rest, RSTART + RLENGTH))
+				names = names " " substr(rest, RSTART, RLENGTH - 1)
+		}
+		$0 == begin { inside = found = 1 }
+		$0 == "```sh settings" { settings = 1 }
+		END { print names; printf "%s", script; exit !found }' "$TOP/Documentation/$1.md" ||
+		{ echo "Documentation/$1.md has no block $2" >&2; return 1; }
+}
+
+# All of these are set, and exported.
+howto_ready() { # NAMES
 	local name
-	for name in $(howto_block "$1" settings | grep -oE '[A-Z_]+=' | tr -d =); do
-		[ -n "$(printenv "$name")" ] || { echo "the page's setting $name is not exported" >&2; return 1; }
+	for name in $1; do
+		[[ -n ${!name-} && ${!name@a} == *x* ]] ||
+			{ echo "the page's setting $name is not exported" >&2; return 1; }
 	done
 }
 

@@ -42,7 +42,7 @@ die() {
 new_log() {
 	local name=${1//[^A-Za-z0-9.,=+_-]/_}
 	logs=$((logs + 1))
-	log=$(printf '%s/%03d-%s' "$LOGS" "$logs" "${name:0:80}")
+	printf -v log '%s/%03d-%s' "$LOGS" "$logs" "${name:0:80}"
 }
 
 # check WHAT COMMAND...: the command succeeds, in time.
@@ -92,7 +92,7 @@ check_says() {
 
 # Functions run as they are; programs run under a time limit.
 run_logged() {
-	if [ "$(type -t "$1")" = function ]; then
+	if declare -F "$1" >/dev/null 2>&1; then
 		"$@" >"$log" 2>&1
 	else
 		timeout -k 5 "$TIME_LIMIT" "$@" >"$log" 2>&1 </dev/null
@@ -155,7 +155,7 @@ start() {
 	shift 2
 	new_log "$name"
 	server_log=$log
-	in_ns "$ns" timeout -k 5 "${LIMIT:-$((TIME_LIMIT * 2))}" stdbuf -oL "$@" \
+	in_ns "$ns" timeout -k 5 "${LIMIT:-1200}" stdbuf -oL "$@" \
 		>"$log" 2>&1 </dev/null &
 	jobs[$name]=$!
 }

@@ -47,9 +47,9 @@ heal() {
 }
 
 clean_wire() {
-	verifier "IPv4, events" a b 10.1.0.1 event --ops 10000
-	verifier "IPv6, solicited events, 4 QPs" b a fd01::2 solicited --ops 10000 --qps 4 --max-size 64k
-	verifier "IPv4, polling, the client speaks first" a b 10.1.0.1 poll --ops 10000 --max-size 32k \
+	verifier "IPv4, events" a b 10.1.0.1 event --ops 6000
+	verifier "IPv6, solicited events, 4 QPs" b a fd01::2 solicited --ops 6000 --qps 4 --max-size 64k
+	verifier "IPv4, polling, the client speaks first" a b 10.1.0.1 poll --ops 6000 --max-size 32k \
 		--client-first
 	verifier "IPv4, 16 QPs, short messages, deep queues" a b 10.1.0.1 event --ops 20000 --qps 16 \
 		--depth 256 --max-size 4k
@@ -59,21 +59,21 @@ clean_wire() {
 	if [ "$DEV_TYPE" = kiwarp ]; then
 		link_add dl - lo || not_ok "a device over lo"
 		extensions 1 dl || not_ok "its extensions of RFC 7306"
-		verifier "lo" - - 127.0.0.1 event --ops 10000 --max-size 64k
+		verifier "lo" - - 127.0.0.1 event --ops 6000 --max-size 64k
 	fi
 }
 
 bad_wire() {
 	modprobe sch_netem || die "no netem"
 	check "netem: loss" impair loss 1%
-	verifier "1 % of all packets lost" a b 10.1.0.1 event --ops 10000 --max-size 16k
+	verifier "1 % of all packets lost" a b 10.1.0.1 event --ops 6000 --max-size 16k
 	check "netem: reordering" impair delay 1ms reorder 25% 50%
-	verifier "packets reordered" a b 10.1.0.1 event --ops 10000 --max-size 16k
+	verifier "packets reordered" a b 10.1.0.1 event --ops 6000 --max-size 16k
 	check "netem: duplication" impair duplicate 5%
-	verifier "packets duplicated" b a 10.1.0.2 event --ops 10000 --max-size 16k
+	verifier "packets duplicated" b a 10.1.0.2 event --ops 6000 --max-size 16k
 	real_segments off
 	check "netem: all of it" impair delay 1ms loss 0.5% duplicate 2% reorder 10%
-	verifier "everything at once, segments as on a wire" a b 10.1.0.1 event --ops 10000 --max-size 8k
+	verifier "everything at once, segments as on a wire" a b 10.1.0.1 event --ops 6000 --max-size 8k
 	heal
 	real_segments on
 }
@@ -82,7 +82,7 @@ small_mtus() {
 	local mtu
 	for mtu in 256 576 9000; do
 		set_mtu $mtu
-		verifier "MTU $mtu" a b 10.1.0.1 event --ops 10000 --max-size 32k
+		verifier "MTU $mtu" a b 10.1.0.1 event --ops 6000 --max-size 32k
 	done
 	set_mtu 1500
 }
@@ -102,11 +102,11 @@ changing_mtu() {
 	local dancer
 	mtu_dance >/dev/null 2>&1 &
 	dancer=$!
-	verifier "the MTU changes all the time" a b 10.1.0.1 event --ops 10000 --max-size 64k
+	verifier "the MTU changes all the time" a b 10.1.0.1 event --ops 6000 --max-size 64k
 	kill $dancer
 	wait $dancer 2>/dev/null
 	set_mtu 1500
-	verifier "and after that" a b 10.1.0.1 event --ops 10000 --max-size 64k
+	verifier "and after that" a b 10.1.0.1 event --ops 6000 --max-size 64k
 }
 
 put() { # SETTING VALUE

@@ -100,7 +100,7 @@ dereg_under_load() {
 
 kill_loop() {
 	local i bad=0
-	for ((i = 0; i < ${ROUNDS:-8}; i++)); do
+	for ((i = 0; i < ${ROUNDS:-4}; i++)); do
 		if ! kill_round $i >"$LOGS/kill-$i" 2>&1; then
 			bad=$((bad + 1))
 			not_ok "kill -9, round $i" "$LOGS/kill-$i"

@@ -22,6 +22,8 @@ undisturbed() {
 
 
 setup_pair
+# A peer that says nothing is not waited for so long.
+for dev in da db; do echo 10000 >/sys/class/infiniband/$dev/settings/reply_timeout_ms; done
 bystander || die "no bystander"
 absorb "IPv4" ip netns exec a "$badinput" --addr 10.1.0.1 ${ONLY:+--case "$ONLY"}
 check "the bystander has not noticed" undisturbed

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-# guest: --smp 1 --timeout 600
+# guest: --smp 1
 #
 # Tenants of one host: what an ordinary user, or somebody on the network, can take from the others.
 # shellcheck source=../lib/lib.sh

@@ -8,7 +8,7 @@
 # shellcheck source=../lib/load.sh
 . "$(dirname "$0")/../lib/load.sh"
 
-rounds=${ROUNDS:-12}
+rounds=${ROUNDS:-8}
 
 rping_works() { # WHERE
 	pair "rping $1" 7174 a b rping -s -a 10.1.0.1 -C 5 -V -- rping -c -a 10.1.0.1 -C 5 -V

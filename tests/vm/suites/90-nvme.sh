@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../lib/nvme.sh"
 
 TIME_LIMIT=240
-tree=(kernel tests Documentation)
+tree=(kernel Documentation)
 
 # Disconnecting is no accident: no counter and no asynchronous event may look like one.
 graceful() {

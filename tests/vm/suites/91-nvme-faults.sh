@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../lib/nvme.sh"
 
 TIME_LIMIT=240
-tree=(kernel tests Documentation)
+tree=(kernel Documentation)
 
 bad_wires() {
 	local what

@@ -49,7 +49,7 @@ login_logout() {
 # libiscsi gives up, and speaks of a wrong event, where there is none for 1 s, as on a busy machine.
 libiscsi() {
 	local try rv
-	for try in 1 2 3 4 5; do
+	for try in 1 2 3 4 5 6 7 8 9 10; do
 		timeout -k 5 "$TIME_LIMIT" "$1" -i "$INITIATOR" "${@:2}" >"$LOGS/libiscsi" 2>&1
 		rv=$?
 		cat "$LOGS/libiscsi"
@@ -59,7 +59,7 @@ libiscsi() {
 	return "$rv"
 }
 
-# Its own test, which is to be done, and all of it.
+# Its own test, which is to be done, and all of it. With several in one run libiscsi 1.19 crashes over iSER.
 libiscsi_test() { # NAME URL
 	libiscsi iscsi-test-cu -f -d -t "SCSI.$1" "$2"
 	grep -q '^ *tests *1 *1 *1 *0 ' "$LOGS/libiscsi" && ! grep -q SKIPPED "$LOGS/libiscsi"

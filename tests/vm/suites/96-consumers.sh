@@ -49,7 +49,7 @@ port_mapper() {
 	start server - rping -s -P -a 10.1.0.1 -p $port
 	wait_server server - $port
 	check "iwpmd knows the listener's port" until_true 20 mapped $port
-	check "but has no other for it" mapped_to_itself $port
+	check "but has no other for it" until_true 20 mapped_to_itself $port
 	stop server
 	check "and forgets it" until_true 20 not_mapped $port
 	for dev in kw_va kw_vb; do
