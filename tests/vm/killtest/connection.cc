@@ -18,7 +18,7 @@ constexpr uint32_t kWriteSize = 65536, kReadSize = 30001, kSendSize = 5000;
 // Memory: what the peer writes and reads, then own sinks.
 constexpr uint64_t kExposed = 0, kOwn = 128 << 10, kInbox = 256 << 10;
 constexpr size_t kMemory = 512 << 10, kSource = 64 << 10;
-constexpr seconds kFlushLimit{15};
+constexpr seconds kFlushLimit{60};
 
 }  // namespace
 

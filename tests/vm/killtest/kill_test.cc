@@ -20,7 +20,7 @@ namespace kiwarp::vm {
 namespace {
 
 constexpr milliseconds kTick{500};
-constexpr seconds kConnectLimit{30};
+constexpr seconds kConnectLimit{120};
 
 class KillTest {
  public:

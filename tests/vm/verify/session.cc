@@ -19,10 +19,10 @@ constexpr unsigned kYieldEvery = 16;
 // With work outstanding and no event for this long, the completion queues are looked at anyway:
 // whatever lies there had its wake-up lost.
 constexpr milliseconds kWakeupLimit{3000};
-constexpr milliseconds kLateWakeup{300};
+constexpr milliseconds kLateWakeup{3000};
 // At the end, when nothing else goes on.
 constexpr milliseconds kLastWakeup{10000};
-constexpr seconds kFinishLimit{30};
+constexpr seconds kFinishLimit{120};
 constexpr milliseconds kAfterthought{500};
 constexpr uint64_t kPrintedMismatches = 10;
 
