@@ -4,14 +4,16 @@
 
 Writes the capture again. In place of each Start Key, 16 bytes, stands the frame of revision 1 that
 says the same, of 20: request for the side whose key comes first, reply for the other. The sequence
-numbers behind it are four higher for that; all else is as it was sent. Prints how many keys there
-were.
+numbers behind it are four higher for that, and the hosts have other addresses, so that a reader
+that is given both captures keeps their connections apart; all else is as it was sent. Prints how
+many keys there were.
 """
 import struct
 import sys
 
 REQ, REP, KEY = b"MPA ID Req Frame", b"MPA ID Rep Frame", b"MPA ident frame"
 ETHERNET = 14
+SOURCE, DESTINATION = 12, 16
 MORE = 4
 
 
@@ -46,6 +48,8 @@ class Translator:
             length += MORE
         headers = bytearray(frame[:payload])
         struct.pack_into(">H", headers, ETHERNET + 2, length)
+        for host in SOURCE, DESTINATION:
+            headers[ETHERNET + host] ^= 1
         struct.pack_into(">II", headers, tcp + 4, self.moved(way, seq), self.moved(back, ack))
         return bytes(headers) + buf
 

@@ -36,16 +36,33 @@ end_capture() { # NAME
 	wait $tcpdump
 	check_says "$1: the capture lost nothing" '(^|[^0-9])0 packets dropped' cat "$OUT/$1.tcpdump"
 	cp "$pcap" "$OUT/$1.pcap"
-	read_capture "$1"
+	captures+=("$1")
 }
 
-read_capture() { # NAME
-	pcap=/dev/shm/$1.pcap
-	tshark -r "$pcap" "${quiet[@]}" -O iwarp_mpa,iwarp_ddp_rdmap >"/dev/shm/$1.text" 2>/dev/null
-	tshark -r "$pcap" "${quiet[@]}" -T fields -E separator=';' -e frame.number -e tcp.srcport \
+# tshark, emulated, needs long to start: it reads all captures as one, each an interface in it.
+# The fields do not say whether a CRC is good, the text does.
+read_captures() {
+	local all=/dev/shm/all.pcapng
+	(cd /dev/shm && mergecap -a -I none -F pcapng -w $all "${captures[@]/%/.pcap}" 2>/dev/null) ||
+		die "mergecap does not merge ${captures[*]}"
+	tshark -r $all "${quiet[@]}" -O iwarp_mpa,iwarp_ddp_rdmap 2>/dev/null | split_by_capture text
+	tshark -r $all "${quiet[@]}" -T fields -E separator=';' -e frame.interface_id -e tcp.srcport \
 		-e tcp.len -e iwarp_mpa.ulpdulength -e iwarp_rdma.opcode -e _ws.malformed \
 		-e iwarp_mpa.bad_length -e tcp.analysis.retransmission -e iwarp_mpa.rev -e tcp.dstport \
-		>"/dev/shm/$1.fields" 2>/dev/null
+		2>/dev/null | split_by_capture fields
+}
+
+# What tshark says of each capture goes to a file of its own. A frame's text begins with a line that
+# ends with the interface, its fields begin with it.
+split_by_capture() { # text|fields
+	awk -F';' -v kind="$1" -v names="${captures[*]}" '
+		BEGIN {
+			number = split(names, name, " ")
+			for (i = 1; i <= number; i++) printf "" >(file[i - 1] = "/dev/shm/" name[i] "." kind)
+		}
+		kind == "fields" { id = $1 }
+		kind == "text" && /^Frame [0-9]+: .* id [0-9]+$/ { id = $0; sub(/.* /, "", id) }
+		{ print >file[id] }'
 }
 
 count() { grep -c -- "$1" "/dev/shm/$2.text"; }
@@ -95,16 +112,19 @@ alignment() { # NAME SERVER_PORT
 	' "/dev/shm/$1.fields"
 }
 
-# One capture for all: tshark, emulated, needs nine seconds to start.
+# Sets where each was: at[PROGRAM].
 long_messages() { # PROGRAM...
-	local program whole data share
-	local -A at
+	local program
 	capture long
 	for program in "$@"; do
 		pair_perftest "long: $program of 64 KiB" a b 10.1.0.1 "$program" -s 65536 -n 20 -t 8
 		at[$program]=$port
 	done
 	end_capture long
+}
+
+read_long() { # PROGRAM...
+	local program whole data share
 	sound long
 	for program in "$@"; do
 		read -r whole data share < <(alignment long "${at[$program]}")
@@ -125,6 +145,9 @@ mixed_operations() {
 			--max-size 8k --seed 7 --wait solicited --without immediates,atomics
 	fi
 	end_capture mix
+}
+
+read_mixed() {
 	sound mix
 	# Write, Read Request, Read Response, Send; and with Solicited Event. The few Sends with Invalidate
 	# that end the use of a memory window are of either kind: 67-kverbs has both.
@@ -160,18 +183,21 @@ earlier_revisions() {
 			--wait solicited -- "$verify" --client 10.1.0.1 --port $port --ops 200 \
 			--max-size 8k --seed 8 --qps 1 --wait solicited --without immediates,atomics
 		end_capture $name
-		if [ $rev = 0 ]; then
-			check "$name: Wireshark knows no Start Key" test "$(frames $name)" = 0
-			check_says "$name: each side sends one" '^2 Start Keys' \
-				"$TOP/tests/vm/lib/start_keys.py" "$pcap" /dev/shm/translated.pcap
-			name=translated
-			read_capture $name
-		fi
+	done
+	check_says "$name: each side sends one" '^2 Start Keys' \
+		"$TOP/tests/vm/lib/start_keys.py" "$pcap" /dev/shm/translated.pcap
+	captures+=(translated)
+	echo 2 >"$settings/db/settings/mpa_rev"
+}
+
+read_revisions() {
+	local name
+	check "revision0: Wireshark knows no Start Key" test "$(frames revision0)" = 0
+	for name in revision1 translated; do
 		frames_of $name 1 2
 		sound $name
 		opcodes $name 0 1 2 3 5
 	done
-	echo 2 >"$settings/db/settings/mpa_rev"
 }
 
 # frames NAME: how many of start-up it reads
@@ -180,13 +206,16 @@ frames() { cut -d';' -f9 "/dev/shm/$1.fields" | grep -c .; }
 # RFC 7306: Write with Immediate and Solicited Event, and atomic operations. tshark has no name for
 # the first and reads its header alone. Of an Atomic Response it calls both fields the same.
 extensions() {
-	local adds swaps
 	echo 1 | tee $settings/d[ab]/settings/{immediate,atomics} >/dev/null
 	capture ext
 	pair "ext: atomic operations" 18900 a b "$atomics" --server 10.1.0.1 --port 18900 \
 		--connections 1 --count 40 -- \
 		"$atomics" --client 10.1.0.1 --port 18900 --connections 1 --count 40
 	end_capture ext
+}
+
+read_extensions() {
+	local adds swaps
 	sound ext
 	opcodes ext 0 9 10 11
 	adds=$(count 'OpCode: FetchAdd' ext)
@@ -203,22 +232,36 @@ terminates() {
 	capture term a lo
 	check "term: wrong STags" ip netns exec a "$badinput" --addr 10.1.0.1 --case "$1"
 	end_capture term
+}
+
+read_terminates() {
 	sound term
 	opcodes term 7
 }
 
 port=18515
+captures=()
+programs=(ib_write_bw ib_send_bw ib_read_bw)
+declare -A at
 settings=/sys/class/infiniband
 modprobe -a af_packet 2>/dev/null
 setup_pair
 wire_segments
 mixed_operations
-long_messages ib_write_bw ib_send_bw ib_read_bw
+long_messages "${programs[@]}"
 if [ "$DEV_TYPE" = kiwarp ]; then
-	frames_of mix 2 "$(frames mix)"
 	earlier_revisions
 	terminates write-wrong-rkey
 	extensions
 fi
 teardown_pair
+read_captures
+read_mixed
+read_long "${programs[@]}"
+if [ "$DEV_TYPE" = kiwarp ]; then
+	frames_of mix 2 "$(frames mix)"
+	read_revisions
+	read_terminates
+	read_extensions
+fi
 finish
