@@ -19,7 +19,7 @@ constexpr unsigned kYieldEvery = 16;
 // With work outstanding and no event for this long, the completion queues are looked at anyway:
 // whatever lies there had its wake-up lost.
 constexpr milliseconds kWakeupLimit{3000};
-constexpr milliseconds kLateWakeup{3000};
+constexpr milliseconds kLateWakeup{300};
 // At the end, when nothing else goes on.
 constexpr milliseconds kLastWakeup{10000};
 constexpr seconds kFinishLimit{120};
