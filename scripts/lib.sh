@@ -13,6 +13,14 @@ export FOR_GUESTS=1
 say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$prog" "$*" >&2; exit 1; }
 
+# cpu_folds: whether this machine's CPU has what kw_fold_has() asks for.
+cpu_folds() {
+	local flag
+	for flag in avx512f avx2 vpclmulqdq pclmulqdq sse4_2; do
+		grep -qsw "$flag" /proc/cpuinfo || return 1
+	done
+}
+
 # The usage text of a script is the comment block under its SPDX line.
 usage() {
 	sed -n '3,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p}' "$0"
