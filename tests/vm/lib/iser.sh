@@ -26,10 +26,12 @@ overlooked() {
 		END { exit !missed }' "$1"
 }
 
-# unexpected_send LOG: after the login the target, which was tgtd, has sent something for which ib_iser
-# has no receive, so that the initiator's RNIC ended the connection. Seen once; the cause is not known.
+# unexpected_send LOG: after the login tgtd, at a time of its own, has sent a NOP-In that asks for no
+# answer. In a discovery session ib_iser has a receive for the answer to each request and no other, so
+# its RNIC ended the connection: DDP's "no buffer available", which siw prints with its halves swapped.
 unexpected_send() {
-	grep -q 'login success' "$1" && dmesg | tail -n 6 | grep 'no buffer available for the MSN'
+	grep -q 'login success' "$1" && dmesg | tail -n 6 |
+		grep -E 'no buffer available for the MSN|siw: got TERMINATE. layer 2, type 1, code 2'
 }
 
 # iser_found [PAGE BLOCK]: the page's discovery, which gets another try if one of these is to blame. The
@@ -43,7 +45,7 @@ iser_found() {
 		if overlooked "$LOGS/discovery-$try"; then
 			echo "# try $try: iscsiadm has overlooked the answer"
 		elif unexpected_send "$LOGS/discovery-$try"; then
-			echo "# try $try: the target has sent what nobody waits for"
+			echo "# try $try: tgtd has sent a NOP-In that nobody waits for"
 		else
 			break
 		fi
