@@ -340,6 +340,9 @@ unload_exporter() {
 
 use_provider() { export RDMAV_DRIVERS=$TOP/build/libkiwarp; }
 
+# ip_batch [OPTION]...: ip's commands from the input; one that fails does not stop the others.
+ip_batch() { ip "$@" -force -batch -; }
+
 # Two namespaces a and b, joined by va and vb. rdma_cm tells interfaces by number across
 # namespaces, so the numbers differ.
 make_net() {
@@ -348,15 +351,17 @@ make_net() {
 	ip netns add b || die "ip netns"
 	ip link add va index 101 mtu "$mtu" netns a type veth \
 		peer name vb index 102 mtu "$mtu" netns b || die "veth"
-	ip -n a addr add 10.1.0.1/24 dev va
-	ip -n b addr add 10.1.0.2/24 dev vb
-	ip -n a addr add fd01::1/64 dev va nodad
-	ip -n b addr add fd01::2/64 dev vb nodad
-	local ns
-	for ns in a b; do
-		ip -n $ns link set lo up
-		ip -n $ns link set v$ns up
-	done
+	end_of_net a 1
+	end_of_net b 2
+}
+
+end_of_net() { # NS NUMBER
+	ip_batch -n "$1" <<-EOF
+		addr add 10.1.0.$2/24 dev v$1
+		addr add fd01::$2/64 dev v$1 nodad
+		link set lo up
+		link set v$1 up
+	EOF
 }
 
 # link_add NAME NS NETDEV [TYPE]

@@ -13,20 +13,22 @@ make_wire() {
 
 # join_wire: the addresses and routes for va and vb, which are there and lead to each other.
 join_wire() {
-	local dev
 	# What arrives by an end is for this machine; what this machine sends to an end's
 	# address leaves by the other; only then come the addresses that are local.
 	wire_rules va vb 10.1.0 101
-	ip rule add pref 9 lookup local
-	ip rule del pref 0
-	for dev in va vb; do
-		ip -6 rule add pref 1 iif $dev lookup local
-		sysctl -q "net.ipv6.conf.$dev.accept_dad=0"
-	done
-	ip -6 rule add pref 9 lookup local
-	ip -6 rule del pref 0
-	ip -6 rule add pref 2 to fd01::1 lookup 101
-	ip -6 rule add pref 2 to fd01::2 lookup 102
+	sysctl -q net.ipv6.conf.{va,vb}.accept_dad=0
+	ip_batch <<-'EOF'
+		rule add pref 9 lookup local
+		rule del pref 0
+	EOF
+	ip_batch -6 <<-'EOF'
+		rule add pref 1 iif va lookup local
+		rule add pref 1 iif vb lookup local
+		rule add pref 9 lookup local
+		rule del pref 0
+		rule add pref 2 to fd01::1 lookup 101
+		rule add pref 2 to fd01::2 lookup 102
+	EOF
 	wire_up
 }
 
@@ -48,30 +50,39 @@ leave_wire() {
 wire_rules() {
 	local dev
 	for dev in "$1" "$2"; do
-		ip rule add pref 1 iif "$dev" lookup local
 		sysctl -q "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0"
 	done
-	ip rule add pref 2 to "$3.1" lookup "$4"
-	ip rule add pref 2 to "$3.2" lookup "$(($4 + 1))"
+	ip_batch <<-EOF
+		rule add pref 1 iif $1 lookup local
+		rule add pref 1 iif $2 lookup local
+		rule add pref 2 to $3.1 lookup $4
+		rule add pref 2 to $3.2 lookup $(($4 + 1))
+	EOF
 }
 
-# wire_routes A B NET TABLE: the addresses, and the routes of those tables.
+# wire_routes A B NET TABLE: prints the commands for the addresses, and for the routes of those tables.
 wire_routes() {
-	ip addr replace "$3.1/32" dev "$1"
-	ip addr replace "$3.2/32" dev "$2"
-	ip link set "$1" up
-	ip link set "$2" up
-	ip route replace "$3.1" dev "$2" src "$3.2" table "$4"
-	ip route replace "$3.2" dev "$1" src "$3.1" table "$(($4 + 1))"
+	cat <<-EOF
+		addr replace $3.1/32 dev $1
+		addr replace $3.2/32 dev $2
+		link set $1 up
+		link set $2 up
+		route replace $3.1 dev $2 src $3.2 table $4
+		route replace $3.2 dev $1 src $3.1 table $(($4 + 1))
+	EOF
 }
 
 # An interface that goes down takes its routes along.
 wire_up() {
-	wire_routes va vb 10.1.0 101
-	ip addr replace fd01::1/128 dev va nodad
-	ip addr replace fd01::2/128 dev vb nodad
-	ip -6 route replace fd01::1 dev vb src fd01::2 table 101
-	ip -6 route replace fd01::2 dev va src fd01::1 table 102
+	{
+		wire_routes va vb 10.1.0 101
+		cat <<-'EOF'
+			addr replace fd01::1/128 dev va nodad
+			addr replace fd01::2/128 dev vb nodad
+			route replace fd01::1 dev vb src fd01::2 table 101
+			route replace fd01::2 dev va src fd01::1 table 102
+		EOF
+	} | ip_batch
 }
 
 # make_second_wire: another, beside the first: vc (10.1.1.1) and vd (10.1.1.2).
@@ -81,7 +92,7 @@ make_second_wire() {
 	second_wire_up
 }
 
-second_wire_up() { wire_routes vc vd 10.1.1 103; }
+second_wire_up() { wire_routes vc vd 10.1.1 103 | ip_batch; }
 
 # plug_cable ADDRESS: eth0, which another guest's is joined to.
 plug_cable() {
