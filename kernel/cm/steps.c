@@ -50,7 +50,8 @@ static void kw_steps_work(struct work_struct *work)
 
 	first = llist_reverse_order(llist_del_all(&steps->ready));
 	llist_for_each_entry_safe(ep, next, first, next) {
-		clear_bit(KW_EP_QUEUED, &ep->flags);
+		/* @next was read before another CPU may add the entry again. */
+		clear_bit_unlock(KW_EP_QUEUED, &ep->flags);
 		/* What comes from now on is seen by this step, or by another. */
 		smp_mb__after_atomic();
 		kw_ep_step(ep);

@@ -72,7 +72,8 @@ static void kw_batch_flush(struct kw_cq *cq)
 
 	llist_for_each_entry_safe(qp, next, list, batch_node) {
 		WRITE_ONCE(qp->batch_len, 0);
-		clear_bit(0, &qp->batched);
+		/* @next was read before another CPU may add the entry again. */
+		clear_bit_unlock(0, &qp->batched);
 		/* What is posted before the bit is clear is read below. */
 		smp_mb__after_atomic();
 		kw_qp_doorbell(qp);
