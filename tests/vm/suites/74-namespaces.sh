@@ -192,15 +192,15 @@ deleted_under_load() {
 
 lingers() { in_ns "$1" ss -Htn state fin-wait-1 | grep -q .; }
 
-# leave NS: a sender to a that ends with 64 KiB in TCP, on a wire that takes a minute for them. They
+# leave NS: a sender to a that ends with most of 40 KiB in TCP, on a wire that takes 40 s for them. They
 # wait at the router, not in the sender's interface, where each packet would hold its socket.
 leave() {
 	port=$((port + 1))
 	in_ns r tc qdisc replace dev ra root netem limit 100000 rate 8kbit
-	start "counting $1" a "$programs/kiwarp-arrival" --server 10.1.0.1 --port "$port" --count 1 --size 65536
+	start "counting $1" a "$programs/kiwarp-arrival" --server 10.1.0.1 --port "$port" --count 1 --size 40960
 	wait_server "counting $1" a "$port" || return
 	in_ns "$1" "$programs/kiwarp-arrival" --client 10.1.0.1 --port "$port" --send --end kill \
-		--count 1 --size 65536
+		--count 1 --size 40960
 }
 
 leave_lingering() { leave "$1" && until_true 10 lingers "$1"; }
