@@ -19,7 +19,7 @@ injection() { [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab/requ
 knob=/sys/kernel/debug/fail_page_alloc
 no_memory() { cat /sys/class/infiniband/da/ports/1/hw_counters/rx_no_memory; }
 starved() { [ "$(no_memory)" -gt "$1" ]; }
-fin_has_come() { in_ns a ss -Htn state close-wait "sport = :7180" | grep -q .; }
+fin_has_come() { in_ns a ss -Htn state close-wait "dport = :7180" | grep -q .; }
 
 large_fpdus() { # 0|1 BYTES
 	local dev
@@ -54,15 +54,17 @@ feed_stage() {
 }
 
 # An FPDU of several segments is staged, and memory ends in it. The peer sends the rest and closes.
+# The receiver connects: its peer sends when it has its first FPDU, so that no byte comes before its
+# stream runs.
 stage() {
 	local before arrival=$TOP/build/host/tests/vm/kiwarp-arrival
 	before=$(no_memory)
 	large_fpdus 1 65535
 	starve_stage
-	start receiver a "$arrival" --server 10.1.0.1 --port 7180 --count 1 --size 65536
-	wait_server receiver a 7180
-	check "stage: all that is sent completes" in_ns b "$arrival" --client 10.1.0.1 --port 7180 --send \
-		--count 1 --size 65536
+	start sender b "$arrival" --server 10.1.0.2 --port 7180 --send --count 1 --size 65536
+	wait_server sender b 7180
+	start receiver a "$arrival" --client 10.1.0.2 --port 7180 --count 1 --size 65536
+	check "stage: all that is sent completes" await sender
 	check "stage: there is no memory for it" until_true 10 starved "$before"
 	check "stage: all has come, and the end" until_true 10 fin_has_come
 	feed_stage
