@@ -192,8 +192,12 @@ static bool kw_end_is_drained(struct kw_stream *s)
 		/* Nothing may be sent any more if the initiator sent nothing. */
 		if (s->peer_fin)
 			return true;
-		/* Its ready-to-receive FPDU is coming, and needs a response. */
-		if (s->p.rtr_await)
+		/*
+		 * Its ready-to-receive FPDU is coming, and needs a response.
+		 * What is posted is only looked at behind its first FPDU: if
+		 * it fails, a Terminate is sent (RFC 5044 section 7.1.2).
+		 */
+		if (s->p.rtr_await || kw_tx_own_left(s))
 			return false;
 	}
 	/* A request that is not answered is something to send, too. */

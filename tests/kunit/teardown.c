@@ -35,14 +35,20 @@ static void kt_close_behind_sends(struct kt_link *l)
 	KUNIT_EXPECT_EQ(l->test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
 }
 
+/* The worker looks whether the end has come. */
+static void kt_look(struct kt_link *l)
+{
+	kw_stream_queue(&l->s, &l->s.end_work, 0);
+	flush_work(&l->s.end_work.work);
+}
+
 /* The time is over: what comes of it? */
 static void kt_deadline(struct kt_link *l)
 {
 	lock_sock(l->s.sock->sk);
 	l->s.deadline = jiffies;
-	kw_stream_queue(&l->s, &l->s.end_work, 0);
 	release_sock(l->s.sock->sk);
-	flush_work(&l->s.end_work.work);
+	kt_look(l);
 }
 
 /* The same with the limit, which progress of some kinds moves. */
@@ -406,26 +412,55 @@ static void kt_test_reset_is_no_fin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->why, KW_FAIL_FATAL);
 }
 
+/* Into memory that is not registered. */
+static const struct kw_wqe kt_bad_read = {
+	.opcode = KIWARP_OP_READ,
+	.num_sge = 1,
+	.sge[0] = { KT_BASE(KT_LOCAL), 64, KT_STAG(KT_NR_REGIONS) },
+};
+
+static void kt_terminated(struct kt_link *l)
+{
+	struct kt_segment seg;
+
+	KUNIT_ASSERT_EQ(l->test, 1, kt_peer_fpdu(l, &seg));
+	KUNIT_EXPECT_EQ(l->test, seg.ddp.qn, KW_QN_TERMINATE);
+	KUNIT_EXPECT_TRUE(l->test, kt_until(READ_ONCE(l->failed)));
+	KUNIT_EXPECT_EQ(l->test, l->nr_wdone, 1);
+}
+
 /*
- * Whether there is something to send is looked at in a graceful end, too. What
- * cannot be sent, as here a Read with an ORD of 0, ends it with a Terminate.
+ * Whether there is something to send is looked at in a graceful end, too, as
+ * here for what has no doorbell. What cannot be sent ends it with a Terminate.
  */
 static void kt_test_fails_at_the_end(struct kunit *test)
 {
-	static const struct kw_stream_params params = {
-		.crc = true,
-		.set.first_fpdu_timeout_ms = 1000 * MSEC_PER_SEC,
-	};
-	const struct kw_wqe w = { .opcode = KIWARP_OP_READ };
-	struct kt_link *l = kt_link_new(test, &params, 1448, 0);
-	struct kt_segment seg;
+	struct kt_link *l = kt_link_new(test, &kt_params, 1448, 0);
 
-	kt_post(l, &w);
+	kt_close_behind_reads(l, 1);
+	kt_post(l, &kt_bad_read);
+	kt_look(l);
+	kt_terminated(l);
+}
+
+/* A responder's Terminate does not come before the initiator's first FPDU. */
+static void kt_test_fails_behind_the_first(struct kunit *test)
+{
+	struct kw_stream_params p = kt_params;
+	struct kt_bytes o = kt_bytes_new(test, 4096);
+	struct kt_link *l;
+
+	p.initiator = false;
+	l = kt_link_new(test, &p, 1448, 0);
+	kt_post(l, &kt_bad_read);
 	kw_stream_close(&l->s);
-	KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
-	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_TERMINATE);
-	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->failed)));
-	KUNIT_EXPECT_EQ(test, l->nr_wdone, 1);
+	kt_look(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_CLOSING);
+	KUNIT_EXPECT_EQ(test, l->nr_wdone, 0);
+	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE), true,
+		 NULL, 0);
+	kt_peer_write(l, o.p, o.len);
+	kt_terminated(l);
 }
 
 static struct kunit_case kt_teardown_cases[] = {
@@ -446,6 +481,7 @@ static struct kunit_case kt_teardown_cases[] = {
 	KUNIT_CASE(kt_test_fails_in_an_abort),
 	KUNIT_CASE(kt_test_reset_is_no_fin),
 	KUNIT_CASE(kt_test_fails_at_the_end),
+	KUNIT_CASE(kt_test_fails_behind_the_first),
 	{}
 };
 
