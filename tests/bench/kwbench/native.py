@@ -29,8 +29,9 @@ from .rows import SIW_QPS, Row
 from .stats import MIN_ROUNDS, Ratio, quantile, ratio
 from .tools import Client, Disk, DiskClient, Perftest, Tool, size_of
 
-# Messages of a row in one round: some 0.2 s of Kiwarp's, and 60,000 or more in the fewest rounds
-# that there are. As many for each column: less is over before a machine is in its stride.
+# Messages of a row in one round, some 0.2 s of Kiwarp's. In the fewest rounds these are
+# 60,000 or more; 20,000 of DISK_MESSAGES_OF_128K, and fewer of messages longer than 64 KiB and of
+# connections made. As many for each column: less is over before a machine is in its stride.
 MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-64": 6002,
             "latency-4k": 6002, "nvme-read-4k-1": 6002, "nvme-read-4k-8": 12002, "send-64-srq": 12002,
             "write-64-imm": 12002, "atomic-64": 12002, "send-64-list-ex": 60000,
