@@ -291,16 +291,23 @@ static struct rdma_link_ops kw_link_ops = {
 
 static int kw_client_add(struct ib_device *ibdev)
 {
+	struct kw_device *dev = to_kw_dev(ibdev);
+
 	if (ibdev->ops.driver_id != KW_DRIVER)
 		return -EOPNOTSUPP;
-	if (!test_bit(0, &to_kw_dev(ibdev)->gone))
-		kw_lingers_open(&to_kw_dev(ibdev)->lingers);
+	/* Clients are told in the order in which they came: rdma_cm before. */
+	WRITE_ONCE(dev->announced, true);
+	if (!test_bit(0, &dev->gone))
+		kw_lingers_open(&dev->lingers);
 	return 0;
 }
 
 static void kw_client_remove(struct ib_device *ibdev, void *data)
 {
-	kw_end_connections(to_kw_dev(ibdev));
+	struct kw_device *dev = to_kw_dev(ibdev);
+
+	WRITE_ONCE(dev->announced, false);
+	kw_end_connections(dev);
 }
 
 static struct ib_client kw_client = {

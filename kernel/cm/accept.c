@@ -259,6 +259,11 @@ static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
 	ret = kw_start_peer_silent(ep);
 	if (ret)
 		return ret == -ESHUTDOWN ? -ECONNRESET : ret;
+	if (qp->owner && ep->listener->late) {
+		ret = kw_charge_sock_to_current(ep->sock);
+		if (ret)
+			return ret;
+	}
 	ep->ird = param->ird;
 	ep->ord = param->ord;
 	id->add_ref(id);

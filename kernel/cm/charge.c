@@ -25,6 +25,17 @@ void kw_charge_current(struct kw_charge *c)
 }
 
 /**
+ * kw_charge_nobody() - charge to the host
+ * @c: result
+ *
+ * Context: any.
+ */
+void kw_charge_nobody(struct kw_charge *c)
+{
+	*c = (struct kw_charge) { .uid = GLOBAL_ROOT_UID };
+}
+
+/**
  * kw_charge_copy() - charge to the same cgroup and user
  * @c: result; kw_charge_drop() it
  * @from: what is charged already
@@ -114,4 +125,30 @@ int kw_charge_sock(const struct kw_charge *c, struct socket *sock)
 	if (!c->sockets || kw_sk_memcg(sock->sk))
 		return 0;
 	return kw_charge_sock_memcg(c->memcg, sock->sk);
+}
+
+/**
+ * kw_charge_sock_to_current() - charge the caller for a socket of nobody's
+ * @sock: a socket that a worker has accepted
+ *
+ * Only a socket that the caller makes tells whether its sockets are charged.
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM: the caller resets the connection.
+ */
+int kw_charge_sock_to_current(struct socket *sock)
+{
+	struct socket *made;
+	struct kw_charge c;
+	int ret;
+
+	ret = kw_sock_create(sock_net(sock->sk), AF_INET, &made);
+	if (ret)
+		return ret;
+	kw_charge_current(&c);
+	kw_charge_learn(&c, made);
+	sock_release(made);
+	ret = kw_charge_sock(&c, sock);
+	kw_charge_drop(&c);
+	return ret;
 }

@@ -208,7 +208,8 @@ struct kw_sock_ops {
  * @limit: bound of @asked; more wait in TCP's queue
  * @max_half: bound of @half
  * @port: the consumer's port
- * @charge: of the process that listens
+ * @late: the device came later than the consumer's call: rdma_cm acts for it
+ * @charge: of the process that listens; nobody's if @late
  */
 struct kw_listener {
 	struct kref ref;
@@ -227,6 +228,7 @@ struct kw_listener {
 	u32 limit;
 	u32 max_half;
 	__be16 port;
+	bool late;
 	struct kw_charge charge;
 };
 
@@ -388,10 +390,12 @@ void kw_half_kick(struct kw_listener *l);
 
 /* charge.c: memory cgroups and users */
 void kw_charge_current(struct kw_charge *c);
+void kw_charge_nobody(struct kw_charge *c);
 void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from);
 void kw_charge_drop(struct kw_charge *c);
 void kw_charge_learn(struct kw_charge *c, const struct socket *sock);
 int kw_charge_sock(const struct kw_charge *c, struct socket *sock);
+int kw_charge_sock_to_current(struct socket *sock);
 
 /* sock.c: sockets and addresses */
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);

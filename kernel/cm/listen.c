@@ -300,7 +300,8 @@ static int kw_listener_open(struct kw_listener *l, struct iw_cm_id *id,
 	if (ret)
 		return ret;
 	sk = sock->sk;
-	kw_charge_learn(&l->charge, sock);
+	if (!l->late)
+		kw_charge_learn(&l->charge, sock);
 	mutex_lock(&l->lock);
 	l->sock = sock;
 	write_lock_bh(&sk->sk_callback_lock);
@@ -349,10 +350,30 @@ static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 	return ret;
 }
 
+/*
+ * While a device comes, rdma_cm listens on it for all wildcards that there are.
+ * If one fails it does without the device: any process could have that by
+ * taking a port. So the listener stays without a socket.
+ */
+static int kw_listener_begin_late(struct kw_listener *l, struct iw_cm_id *id,
+				  int backlog)
+{
+	int ret = kw_listener_begin(l, id, backlog);
+
+	if (!ret || (!kw_addr_any(&id->m_local_addr) &&
+		     !kw_addr_loopback(&id->m_local_addr)))
+		return ret;
+	ibdev_warn_ratelimited(&l->dev->ib, "no listener on port %u: error %d\n",
+			       be16_to_cpu(l->port), ret);
+	return 0;
+}
+
 /**
  * kw_iw_create_listen() - listen (iw_create_listen)
  * @id: iw_cm's identifier with the local address
  * @backlog: connections that may wait, in TCP and as requests not yet answered
+ *
+ * While the device comes, current is who makes it, and not the consumer.
  *
  * Context: process.
  * Return: 0 or -errno, as bind() and listen() give it.
@@ -382,9 +403,14 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	l->max_half = max(backlog, KW_MIN_HALF_OPEN);
 	l->cm_id = id;
 	l->port = *kw_addr_port(&id->local_addr);
-	kw_charge_current(&l->charge);
-
-	ret = kw_listener_begin(l, id, backlog);
+	l->late = !READ_ONCE(l->dev->announced);
+	if (l->late) {
+		kw_charge_nobody(&l->charge);
+		ret = kw_listener_begin_late(l, id, backlog);
+	} else {
+		kw_charge_current(&l->charge);
+		ret = kw_listener_begin(l, id, backlog);
+	}
 	if (ret) {
 		kw_listener_put(l);
 		return ret;

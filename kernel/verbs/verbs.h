@@ -128,6 +128,7 @@ struct kw_device {
 	atomic_t next_cq_id, next_srq_id;
 	struct kw_settings settings;
 	int port_active;		/* as the last event reported it */
+	bool announced;			/* main.c: rdma_cm knows the device */
 	unsigned long gone;		/* bit 0: gone_work is queued */
 	struct work_struct gone_work;	/* main.c: the netdevice goes away */
 	struct kw_counters __percpu *counters;

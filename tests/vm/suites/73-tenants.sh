@@ -95,6 +95,36 @@ accept_retry() {
 	stop poor
 }
 
+# A device that comes later than its listeners: rdma_cm, which makes them, acts for the processes. A
+# port that somebody has taken meanwhile is missing, and nothing else.
+listens_late() { rdma resource show cm_id | grep -q "LISTEN.*:$1\b"; }
+start_late() { # NAME PORT
+	start "$1" a sh -c "[ ! -d /proc/1/root$group ] || echo \$\$ >/proc/1/root$group/cgroup.procs
+		exec \"\$@\"" sh "${as_user[@]}" rping -s -P -a 0.0.0.0 -p "$2"
+	until_true 30 listens_late "$2"
+}
+
+late_device() {
+	check "the device goes" rdma link delete da
+	check "a process listens on all that come" start_late early 7310
+	check "another likewise" start_late robbed 7311
+	LIMIT=300 start robber a "${as_user[@]}" python3 -B -m http.server 7311
+	wait_server robber a 7311 || die "no listener"
+	check "the device comes" link_add da a va
+	check "its port is active" until_true 10 active da
+	check_says "a port that was taken is reported" 'no listener on port 7311: error -98' dmesg
+	check "four peers send half an FPDU to who listened early" peers late partial 7310 4
+	check "their sockets are its user's" accepted_by 2000 7310
+	if [ -d $group ]; then
+		check "what they hold is charged to its cgroup" until_true 20 charged sock 80000
+	fi
+	stop late
+	check "it serves a client" ip netns exec b rping -c -a 10.1.0.1 -p 7310 -C 1
+	stop early
+	stop robbed
+	stop robber
+}
+
 # Whoever asks is answered, and TCP's handshake needs no second try: its first would be after a second.
 ask() { ip netns exec b timeout 60 python3 -B "$peer" ask 10.1.0.1 "$@"; }
 
@@ -140,6 +170,7 @@ process_events_and_rings
 doorbells
 async_events
 who_pays
+late_device
 silent_peers
 many_requests
 teardown_pair
