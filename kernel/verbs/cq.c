@@ -590,10 +590,10 @@ int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 		atomic_or(bit, (atomic_t *)word);
 	rcu_read_unlock();
 
+	/* Arm before reading the entries, here or in the next poll: see kw_cq_notify(). */
+	smp_mb();
 	if (!(flags & IB_CQ_REPORT_MISSED_EVENTS) || cq->user)
 		return 0;
-	/* Arm before reading the entries: see kw_cq_notify(). */
-	smp_mb();
 	return !kw_cq_empty(cq);
 }
 
