@@ -486,6 +486,16 @@ static bool kw_qp_claim_stream(struct kw_qp *qp)
 	return ok;
 }
 
+/* Who claims it next sees what the last one has left. */
+static void kw_qp_stream_claimed(struct kw_qp *qp)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->connecting = false;
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
 /**
  * kw_qp_connect() - from INIT to RTS, over a socket in FPDU mode
  * @qp: queue pair
@@ -510,7 +520,7 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 	p.set = set.stream;
 	qp->linger = kzalloc(sizeof(*qp->linger), GFP_KERNEL_ACCOUNT);
 	if (!qp->linger) {
-		qp->connecting = false;
+		kw_qp_stream_claimed(qp);
 		return -ENOMEM;
 	}
 	kw_qp_get(qp);
@@ -525,7 +535,7 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		kfree(qp->linger);
 		qp->linger = NULL;
 	}
-	qp->connecting = false;
+	kw_qp_stream_claimed(qp);
 	if (ret)
 		kw_qp_put(qp);
 	return ret;
