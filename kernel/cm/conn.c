@@ -607,7 +607,8 @@ void kw_ep_step(struct kw_ep *ep)
 			kw_accept_key_step(ep);
 		break;
 	case KW_EP_RUNNING:
-		if (test_bit(KW_EP_CLOSED, &ep->flags))
+		/* The flag before the status: see kw_ep_stream_closed(). */
+		if (test_bit_acquire(KW_EP_CLOSED, &ep->flags))
 			kw_ep_closed(ep);
 		break;
 	default:
