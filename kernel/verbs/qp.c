@@ -530,16 +530,21 @@ static int kw_qp_to_init(struct kw_qp *qp)
  */
 static int kw_qp_to_closing(struct kw_qp *qp)
 {
+	unsigned long flags;
 	int idx, ret = 0;
+	u32 state;
 
 	/* A process works off what it has posted itself, as in a doorbell. */
 	if (qp->user)
 		kw_qp_doorbell(qp);
 	idx = srcu_read_lock(qp->stream.mem_srcu);
-	switch (READ_ONCE(qp->state)) {
+	/* The lock: who sees RTS sees the socket, which a start may still hold. */
+	spin_lock_irqsave(&qp->lock, flags);
+	state = qp->state;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	switch (state) {
 	case KIWARP_QPS_RTS:
-		if (kw_stream_state(&qp->stream) == KW_STREAM_OPEN)
-			kw_stream_close(&qp->stream);
+		kw_stream_close(&qp->stream);
 		break;
 	case KIWARP_QPS_CLOSING:
 	case KIWARP_QPS_ERROR:
