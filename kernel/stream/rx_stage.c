@@ -13,6 +13,13 @@
 
 #define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN)
 
+/* KUnit runs out of them when it wants to. */
+#ifdef KW_STAGE_PAGE
+struct page *KW_STAGE_PAGE(gfp_t gfp);
+#else
+#define KW_STAGE_PAGE(gfp)	alloc_page(gfp)
+#endif
+
 /* Length, the longest ULPDU, pad and CRC; and a marker in each 508 bytes. */
 #define KW_STAGE_FPDU	(KW_MPA_HDR_LEN + 0xffff + 3 + KW_MPA_CRC_LEN)
 #define KW_STAGE_MARKERS						\
@@ -77,7 +84,7 @@ u32 kw_stage_fill(struct kw_stream *s, u32 avail, u32 want)
 		u32 len = min_t(u32, n - moved, PAGE_SIZE - off);
 
 		if (!s->rx.stage[idx])
-			s->rx.stage[idx] = alloc_page(gfp);
+			s->rx.stage[idx] = KW_STAGE_PAGE(gfp);
 		nomem = !s->rx.stage[idx];
 		if (nomem ||
 		    !kw_cursor_copy(&c, page_address(s->rx.stage[idx]) + off,

@@ -413,6 +413,29 @@ void kt_link_end(struct kt_link *l)
 	free_percpu(l->counters);
 }
 
+static atomic_t kt_pages_left;
+
+/**
+ * kt_stage_pages() - how many pages for staging there are from now on
+ * @n: number
+ */
+void kt_stage_pages(int n)
+{
+	atomic_set(&kt_pages_left, n);
+}
+
+/**
+ * kt_stage_page() - KW_STAGE_PAGE of kernel/stream/rx_stage.c
+ * @gfp: how to allocate it
+ *
+ * Context: any.
+ * Return: a page, or NULL if there are no more.
+ */
+struct page *kt_stage_page(gfp_t gfp)
+{
+	return atomic_add_unless(&kt_pages_left, -1, 0) ? alloc_page(gfp) : NULL;
+}
+
 /**
  * kt_link_init() - set up before each test that makes a link
  * @test: the test
@@ -421,6 +444,7 @@ void kt_link_end(struct kt_link *l)
  */
 int kt_link_init(struct kunit *test)
 {
+	kt_stage_pages(INT_MAX);
 	return kw_streams_init();
 }
 

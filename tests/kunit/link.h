@@ -137,6 +137,8 @@ struct kt_link *kt_link_new(struct kunit *test,
 struct kt_link *kt_link_connect(struct kunit *test, int mss, int rcvbuf);
 void kt_link_start(struct kt_link *l, const struct kw_stream_params *p);
 void kt_link_end(struct kt_link *l);
+void kt_stage_pages(int n);
+struct page *kt_stage_page(gfp_t gfp);
 int kt_link_init(struct kunit *test);
 void kt_link_exit(struct kunit *test);
 void kt_post_recv(struct kt_link *l, u64 wr_id, u32 off, u32 len);

@@ -188,6 +188,43 @@ static void kt_test_larger_than_the_buffer(struct kunit *test)
 			o.len);
 }
 
+static bool kt_has_fin(struct kt_link *l)
+{
+	return sock_flag(l->s.sock->sk, SOCK_DONE);
+}
+
+/* Memory ends in such an FPDU. The peer's FIN counts behind it. */
+static void kt_test_no_memory_for_the_stage(struct kunit *test)
+{
+	struct kt_bytes o = kt_bytes_new(test, 100000);
+	u32 len = 0xffff - KW_DDP_TAGGED_LEN;
+	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	struct kt_link *l;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	kt_pattern(data, len, 9);
+	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE) + 10,
+		 true, data, len);
+	kt_send(&o, KW_RDMAP_SEND, 1, 0, true, data, 5);
+
+	l = kt_link_new(test, &kt_responder, 0, 0);
+	kt_post_recv(l, 1, 0, 5);
+	kt_stage_pages(2);
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_has_fin(l)));
+	KUNIT_EXPECT_TRUE(test, kt_until(kw_counter_read(l->counters,
+							 KW_CNT_RX_NO_MEMORY) > 1));
+	KUNIT_EXPECT_EQ(test, l->nr_done, 0);
+	KUNIT_EXPECT_FALSE(test, l->failed);
+	KUNIT_EXPECT_FALSE(test, l->closing);
+	kt_stage_pages(INT_MAX);
+	KUNIT_ASSERT_TRUE(test, kt_until(READ_ONCE(l->nr_done) == 1));
+	KUNIT_EXPECT_TRUE(test, kt_same(l, KT_REMOTE, 10, data, len));
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->closing)));
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
 static void kt_test_read_request(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
@@ -602,6 +639,7 @@ static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE_PARAM(kt_test_byte_by_byte, kt_markers_gen_params),
 	KUNIT_CASE_PARAM(kt_test_random_pieces, kt_markers_gen_params),
 	KUNIT_CASE(kt_test_larger_than_the_buffer),
+	KUNIT_CASE(kt_test_no_memory_for_the_stage),
 	KUNIT_CASE(kt_test_read_request),
 	KUNIT_CASE(kt_test_responses_alternate),
 	KUNIT_CASE(kt_test_read_source_goes),
