@@ -6,6 +6,8 @@
 #include <atomic>
 #include <ctime>
 
+#include "rings/nap.h"
+
 namespace kiwarp {
 
 // A lock for sections of some tens of instructions. Spins, then yields the CPU: the holder may be
@@ -31,7 +33,7 @@ class SpinLock {
       } else if (spin < kSpins + kYields) {
         sched_yield();
       } else {
-        nanosleep(&kNap, nullptr);
+        nap(kNap);
       }
     }
   }

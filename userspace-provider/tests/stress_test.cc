@@ -2,6 +2,7 @@
 //
 // The rings with threads on both sides, for as long as some hundred thousand operations take.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -42,6 +43,27 @@ TEST(Stress, SpinLockExcludes) {
   count();
   other.join();
   EXPECT_EQ(counter, 400000U);
+}
+
+// A thread that is cancelled while it sleeps for the lock takes it all the same, and gives it back.
+TEST(Stress, SpinLockIsNoCancellationPoint) {
+  SpinLock lock;
+  lock.lock();
+  pthread_t thread = 0;
+  ASSERT_EQ(pthread_create(
+                &thread, nullptr,
+                [](void* mutex) -> void* {
+                  pthread_cancel(pthread_self());
+                  std::lock_guard guard(*static_cast<SpinLock*>(mutex));
+                  return mutex;
+                },
+                &lock),
+            0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  lock.unlock();
+  void* result = nullptr;
+  ASSERT_EQ(pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, &lock);
 }
 
 // One thread posts as fast as the ring lets it, one plays the kernel, one polls. Every work
