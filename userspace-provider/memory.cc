@@ -54,25 +54,26 @@ int deregMr(pabi::Mr* mr) {
 }
 
 ibv_mw* allocMw(ibv_pd* pd, ibv_mw_type type) {
-  std::unique_ptr<ibv_mw> mw(new (std::nothrow) ibv_mw{});
-  if (!mw) {
+  std::unique_ptr<Window> window(new (std::nothrow) Window);
+  if (!window) {
     errno = ENOMEM;
     return nullptr;
   }
   pabi::Request<ib_uverbs_alloc_mw> request;
   pabi::PlainResponse<ib_uverbs_alloc_mw_resp> response;
-  if (int error = ibv_cmd_alloc_mw(pd, type, mw.get(), &request, sizeof(request), response.core(),
-                                   sizeof(ib_uverbs_alloc_mw_resp));
+  if (int error = ibv_cmd_alloc_mw(pd, type, &window->mw, &request, sizeof(request),
+                                   response.core(), sizeof(ib_uverbs_alloc_mw_resp));
       error != 0) {
     errno = error;
     return nullptr;
   }
-  return mw.release();
+  window->last_key = window->mw.rkey;
+  return &window.release()->mw;
 }
 
 int deallocMw(ibv_mw* mw) {
   if (int error = ibv_cmd_dealloc_mw(mw); error != 0) return error;
-  delete mw;
+  delete Window::of(mw);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "qp.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "context.h"
 #include "cq.h"
 #include "domain.h"
+#include "memory.h"
 #include "pabi/functions.h"
 
 namespace kiwarp {
@@ -225,16 +227,24 @@ int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 // Each binding of a window of type 1 has another key, so that peers of the one before find nothing.
+// That holds for threads that bind one window at a time, too: which of their bindings comes last
+// they do not know, but they have two keys.
 int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind) {
   if (!samePd(qp->pd, mw->pd)) return EPERM;
   ibv_send_wr wr = {};
   wr.wr_id = mw_bind->wr_id;
   wr.opcode = IBV_WR_BIND_MW;
   wr.send_flags = mw_bind->send_flags;
-  wr.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = mw_bind->bind_info};
+  Window* window = Window::of(mw);
+  const uint32_t key = window->takeKey();
+  wr.bind_mw = {.mw = mw, .rkey = key, .bind_info = mw_bind->bind_info};
   ibv_send_wr* bad_wr = nullptr;
-  int error = postSend(qp, &wr, &bad_wr);
-  if (error == 0) mw->rkey = wr.bind_mw.rkey;
+  const int error = postSend(qp, &wr, &bad_wr);
+  if (error == 0) {
+    std::atomic_ref(mw->rkey).store(key, std::memory_order_relaxed);
+  } else {
+    window->giveKeyBack(key);
+  }
   return error;
 }
 
