@@ -25,16 +25,6 @@ Progress<Wr> pushList(WorkRing& ring, Wr* wr, Fill fill) {
   return {};
 }
 
-// A doorbell that failed for count entries, the first of which is of wr. Entries that the kernel
-// took nevertheless are posted.
-template <typename Wr>
-Progress<Wr> takeBack(WorkRing& ring, uint32_t count, Wr* wr, int error, Progress<Wr> before) {
-  uint32_t kept = ring.takeBack(count);
-  if (kept == count) return before;
-  for (; kept > 0; --kept) wr = wr->next;
-  return {wr, error};
-}
-
 template <typename Wr>
 int report(const Progress<Wr>& progress, Wr** bad_wr) {
   if (progress.error != 0) *bad_wr = progress.bad;
@@ -43,22 +33,19 @@ int report(const Progress<Wr>& progress, Wr** bad_wr) {
 
 }  // namespace
 
-int SendQueue::refusal() const {
+int SendQueue::refusal() {
   if (ring.capacity() == 0) return ENOMEM;
   // From CLOSING on, requests are accepted and complete as flushed.
   const kiwarp_qp_state state = ring.state();
-  return state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT ? EINVAL : 0;
+  if (state == KIWARP_QPS_RESET || state == KIWARP_QPS_INIT) return EINVAL;
+  return doorbell.settle();
 }
 
-int SendQueue::submit(uint32_t* kept) {
+int SendQueue::submit() {
   const uint32_t count = ring.unpublished();
-  *kept = count;
   if (count == 0) return 0;
   ring.publish();
-  const int error = doorbell.ring();
-  if (error == 0) return 0;
-  *kept = ring.takeBack(count);
-  return *kept == count ? 0 : error;
+  return doorbell.ring(ring, count);
 }
 
 int SendQueue::post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
@@ -68,11 +55,7 @@ int SendQueue::post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   auto progress = pushList<kiwarp_sqe>(ring, wr, [this](kiwarp_sqe* sqe, const ibv_send_wr& from) {
     return fillSqe(sqe, from, limits);
   });
-  uint32_t kept = 0;
-  if (int error = submit(&kept); error != 0) {
-    for (; kept > 0; --kept) wr = wr->next;
-    progress = {wr, error};
-  }
+  if (int error = submit(); error != 0) progress = {wr, error};
   return report(progress, bad_wr);
 }
 
@@ -82,12 +65,10 @@ void SendQueue::start() {
   error_ = refusal();
 }
 
-// Of a list whose doorbell fails, requests that the kernel has taken nevertheless are posted.
 int SendQueue::complete() {
   int error = error_;
-  uint32_t kept = 0;
   if (error == 0) {
-    error = submit(&kept);
+    error = submit();
   } else {
     ring.drop();
   }
@@ -106,6 +87,9 @@ int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   if (ring.state() == KIWARP_QPS_RESET) {
     return report(Progress<ibv_recv_wr>{wr, EINVAL}, bad_wr);
   }
+  if (int error = doorbell.settle(); error != 0) {
+    return report(Progress<ibv_recv_wr>{wr, error}, bad_wr);
+  }
 
   auto progress = pushList<kiwarp_rqe>(ring, wr, [this](kiwarp_rqe* rqe, const ibv_recv_wr& from) {
     return fillRqe(rqe, from, limits);
@@ -114,9 +98,7 @@ int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   if (count > 0) {
     ring.publish();
     if (ring.stateAfterPublish() == KIWARP_QPS_ERROR) {
-      if (int error = doorbell.ring(); error != 0) {
-        progress = takeBack(ring, count, wr, error, progress);
-      }
+      if (int error = doorbell.ring(ring, count); error != 0) progress = {wr, error};
     }
   }
   return report(progress, bad_wr);

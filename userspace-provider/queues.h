@@ -18,7 +18,8 @@
 namespace kiwarp {
 
 // As ibv_post_send(3): posts the list up to the first request that can't be, in *bad_wr, and
-// returns why not, as a positive errno. The whole list costs one doorbell.
+// returns why not, as a positive errno. The whole list costs one doorbell. If that fails all of the
+// list stays posted, or nothing: see Doorbell.
 class SendQueue {
  public:
   int post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
@@ -56,10 +57,9 @@ class SendQueue {
 
  private:
   // 0, or why nothing can be posted now.
-  [[nodiscard]] int refusal() const;
-  // Shows the kernel what was pushed. Returns 0 or why some of it isn't posted; kept says how much
-  // is.
-  int submit(uint32_t* kept);
+  [[nodiscard]] int refusal();
+  // Shows the kernel what was pushed. Returns 0 or why nothing of it is posted.
+  int submit();
 
   kiwarp_sqe* current_ = nullptr;
   int error_ = 0;

@@ -23,14 +23,15 @@ bool WorkRing::attach(void* base, size_t size, uint32_t entries, uint32_t stride
   return true;
 }
 
-uint32_t WorkRing::takeBack(uint32_t count) {
-  uint32_t first = head_ - count;
-  uint32_t taken = std::atomic_ref(control_->consumer).load(std::memory_order_acquire) - first;
+bool WorkRing::takeBack(uint32_t count) {
+  const uint32_t first = head_ - count;
+  const uint32_t taken =
+      std::atomic_ref(control_->consumer).load(std::memory_order_acquire) - first;
   // A consumer index before the first entry wraps to a huge difference: nothing was taken.
-  uint32_t kept = taken <= count ? taken : 0;
-  head_ = first + kept;
+  if (taken != 0 && taken <= count) return false;
+  head_ = first;
   publish();
-  return kept;
+  return true;
 }
 
 void WorkRing::reset() {

@@ -62,9 +62,10 @@ class WorkRing {
   // Forgets what was pushed since.
   void drop() { head_ = published_; }
 
-  // Undoes the publication of the last count entries, less those that the kernel has already
-  // taken. Returns how many stay posted; they are the first ones.
-  uint32_t takeBack(uint32_t count);
+  // Undoes the publication of the last count entries. False if the kernel has taken any of them:
+  // then it takes the others, too. Only while it does not read the ring: it reads entries before it
+  // says that it takes them.
+  [[nodiscard]] bool takeBack(uint32_t count);
 
   // A completion says that all entries before index are free.
   void release(uint32_t index) {

@@ -30,7 +30,7 @@ struct FakeQueuePair {
   static uint32_t room(WorkRing& ring) {
     uint32_t count = 0;
     for (; ring.next() != nullptr; ++count) ring.push();
-    ring.takeBack(count);
+    ring.drop();
     return count;
   }
 
