@@ -36,6 +36,29 @@ int CompletionQueue::map(const kiwarp_create_cq_resp& created) {
   return ring.attach(mapping.base(), mapping.size(), created.entries) ? 0 : EPROTO;
 }
 
+int CompletionQueue::change(const kiwarp_create_cq_resp& resized, Mapping* mapping,
+                            RingPlace* place) {
+  unmapped = resized;
+  const int error = mapping->map(cq.context->cmd_fd, resized.ring_key, resized.ring_size);
+  is_behind.store(error != 0, std::memory_order_relaxed);
+  if (error != 0) return error;
+  *place = {mapping->base(), mapping->size(), resized.entries};
+  std::swap(this->mapping, *mapping);
+  cq.cqe = static_cast<int>(resized.entries);
+  return 0;
+}
+
+int CompletionQueue::catchUp() {
+  if (!is_behind.load(std::memory_order_relaxed)) return 0;
+  Mapping mapping;
+  const int error = ring.resize([&](RingPlace* place) {
+    // Another thread may have done it.
+    if (!is_behind.load(std::memory_order_relaxed)) return EALREADY;
+    return change(unmapped, &mapping, place);
+  });
+  return error == EALREADY ? 0 : error;
+}
+
 ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
                  int completion_vector) {
   std::unique_ptr<CompletionQueue> cq(new (std::nothrow) CompletionQueue);
@@ -60,25 +83,23 @@ ibv_cq* createCq(ibv_context* context, int entries, ibv_comp_channel* channel,
 }
 
 // The lock is held over the system call, so that no thread arms a ring that is no longer used. What
-// may fail in this process is done before the kernel has the new ring.
+// may fail in this process is done before the kernel has the new ring; if mapping it fails all the
+// same, the next poll tries again.
 int resizeCq(ibv_cq* cq, int entries) {
   if (entries < 1 || entries > KIWARP_MAX_CQE) return EINVAL;
   CompletionQueue* queue = CompletionQueue::of(cq);
+  if (int error = queue->catchUp(); error != 0) return error;
   Mapping mapping;
   if (int error = mapping.reserve(ringBytes(queue->ring, entries)); error != 0) return error;
   return queue->ring.resize([&](RingPlace* place) {
     pabi::Request<ib_uverbs_resize_cq> request;
     ResizeCqResponse response;
-    int error = ibv_cmd_resize_cq(cq, entries, &request, sizeof(request), response.core(),
-                                  sizeof(response));
-    if (error != 0) return error;
-    const kiwarp_create_cq_resp& resized = response.driver;
-    error = mapping.map(cq->context->cmd_fd, resized.ring_key, resized.ring_size);
-    if (error != 0) return error;
-    *place = {mapping.base(), mapping.size(), resized.entries};
-    std::swap(queue->mapping, mapping);
-    cq->cqe = static_cast<int>(resized.entries);
-    return 0;
+    if (int error = ibv_cmd_resize_cq(cq, entries, &request, sizeof(request), response.core(),
+                                      sizeof(response));
+        error != 0) {
+      return error;
+    }
+    return queue->change(response.driver, &mapping, place);
   });
 }
 

@@ -4,6 +4,9 @@
 #include <infiniband/verbs.h>
 #include <rdma/kiwarp-abi.h>
 
+#include <atomic>
+#include <cstdint>
+
 #include "mapping.h"
 #include "pabi/layout.h"
 #include "rings/completion_ring.h"
@@ -17,6 +20,10 @@ struct CompletionQueue : pabi::Cq {
   Mapping mapping;
   CompletionRing ring;
   PollBackoff poll_backoff;
+  // The kernel's ring, if it could not be mapped when the queue was resized: no completion comes to
+  // the old one any more.
+  std::atomic<bool> is_behind{false};
+  kiwarp_create_cq_resp unmapped{};
 
   static CompletionQueue* of(ibv_cq* cq) {
     return static_cast<CompletionQueue*>(reinterpret_cast<pabi::Cq*>(cq));
@@ -26,6 +33,8 @@ struct CompletionQueue : pabi::Cq {
   // Polls: poll() returns how many completions it found. Yields where that pays.
   template <typename Poll>
   uint32_t pollWithBackoff(Poll poll) {
+    // Until that works what is in the old ring can be polled. ibv_resize_cq() has said why not.
+    if (is_behind.load(std::memory_order_relaxed)) static_cast<void>(catchUp());
     uint32_t count = poll();
     if (count == 0 && poll_backoff.foundNothing()) {
       poll_backoff.yielded(ring.waiting());
@@ -37,6 +46,13 @@ struct CompletionQueue : pabi::Cq {
 
   // Maps the ring that the kernel has made. Returns 0 or a positive errno.
   int map(const kiwarp_create_cq_resp& created);
+
+  // The same for that of a queue that was resized, with the ring's locks; what was mapped before
+  // goes to *mapping. After an error it is behind.
+  int change(const kiwarp_create_cq_resp& resized, Mapping* mapping, RingPlace* place);
+
+  // Maps the kernel's ring if it is behind. Returns 0 or a positive errno.
+  int catchUp();
 };
 
 // Pointers are null with errno set on failure; numbers are 0 or a positive errno, but for

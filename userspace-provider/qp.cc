@@ -59,9 +59,16 @@ void leaveCqs(QueuePair* qp) {
   receive.removeQueue(base.qp_num, {nullptr, &qp->receive.ring});
 }
 
-// Returns 0 or ENOMEM, with nothing left behind.
+// What is discarded has to be in the rings that are mapped. Returns 0 or a positive errno.
+int catchUpCqs(const ibv_qp& qp) {
+  const int error = CompletionQueue::of(qp.send_cq)->catchUp();
+  return error != 0 ? error : CompletionQueue::of(qp.recv_cq)->catchUp();
+}
+
+// Returns 0 or a positive errno, with nothing left behind.
 int joinCqs(QueuePair* qp) {
   ibv_qp& base = qp->qp;
+  if (int error = catchUpCqs(base); error != 0) return error;
   CompletionRing& send = CompletionQueue::of(base.send_cq)->ring;
   CompletionRing& receive = CompletionQueue::of(base.recv_cq)->ring;
   bool joined = false;
@@ -190,13 +197,14 @@ ibv_qp* createQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
+  const bool is_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET;
+  if (is_reset) {
+    if (int error = catchUpCqs(*qp); error != 0) return error;
+  }
   pabi::Request<ib_uverbs_modify_qp> request;
   int error = ibv_cmd_modify_qp(qp, attr, attr_mask, &request, sizeof(request));
-  if (error != 0) return error;
-  if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
-    emptyQueues(QueuePair::of(qp));
-  }
-  return 0;
+  if (error == 0 && is_reset) emptyQueues(QueuePair::of(qp));
+  return error;
 }
 
 int queryQp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr) {

@@ -22,11 +22,32 @@ bool CompletionRing::attach(void* base, size_t size, uint32_t entries) {
   return true;
 }
 
+// What waits is in both rings. But some may have been discarded since, which moves the others.
+void CompletionRing::copyWaiting(const Waiting& from) {
+  const uint32_t end = producer();
+  for (uint32_t i = from.first; i != from.end; ++i) {
+    // Of a queue that ignores overruns these may have been overwritten.
+    if (end - i > entries_) continue;
+    const uint32_t slot_there = i & (from.entries - 1);
+    *slot(i) = from.slots[slot_there];
+    if (has_stamps_) stamps_[i & (entries_ - 1)] = from.stamps[slot_there];
+  }
+}
+
 bool CompletionRing::continueIn(const RingPlace& place) {
+  const uint32_t end = producer();
+  const Waiting waiting = {.slots = slots_,
+                           .stamps = stamps_,
+                           .entries = entries_,
+                           .first = end - std::min(end - consumer_, entries_),
+                           .end = end};
   const uint32_t reached = consumer_;
+  kiwarp_cq_ctrl* old = control_;
   if (!attach(place.base, place.size, place.entries)) return false;
+  copyWaiting(waiting);
   consumer_ = reached;
   publishConsumer();
+  if (const uint32_t armed = std::atomic_ref(old->armed).load(); armed != 0) armLocked(armed);
   return true;
 }
 

@@ -99,7 +99,9 @@ class CompletionRing {
   }
 
   // Has the kernel change the ring: change(place) does that, and fills in where the new one is. No
-  // poll and no arming is under way meanwhile. Completions keep their index. Returns what change()
+  // poll and no arming is under way meanwhile. Completions keep their index. The kernel may have
+  // used the new ring for a while: what this side has done to the old one since goes with it, and
+  // must still be mapped when change() returns. Returns what change()
   // does, 0 or a positive errno, or EPROTO if the ring doesn't fit its place.
   template <typename Change>
   int resize(Change change) {
@@ -117,10 +119,7 @@ class CompletionRing {
   // May be called between start() and end().
   void arm(bool solicited_only) {
     std::lock_guard guard(arm_lock_);
-    std::atomic_ref(control_->armed)
-        .fetch_or(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY,
-                  std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    armLocked(solicited_only ? KIWARP_CQ_ARM_SOLICITED : KIWARP_CQ_ARM_ANY);
   }
 
  private:
@@ -182,7 +181,22 @@ class CompletionRing {
     return &last_rings_;
   }
 
+  void armLocked(uint32_t bits) {
+    std::atomic_ref(control_->armed).fetch_or(bits, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+
+  // Completions of a ring that was left.
+  struct Waiting {
+    const kiwarp_cqe* slots = nullptr;
+    const kiwarp_cq_stamp* stamps = nullptr;
+    uint32_t entries = 0;
+    uint32_t first = 0;
+    uint32_t end = 0;
+  };
+
   void discardLocked(uint32_t number);
+  void copyWaiting(const Waiting& from);
   bool continueIn(const RingPlace& place);
 
   void forgetLast() {
