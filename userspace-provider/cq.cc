@@ -128,7 +128,8 @@ int reqNotifyCq(ibv_cq* cq, int solicited_only) {
   CompletionQueue* queue = CompletionQueue::of(cq);
   queue->poll_backoff.armed();
   queue->ring.arm(solicited_only != 0);
-  return 0;
+  // Nothing raises an event before a poll has mapped the ring: who sleeps now sleeps for ever.
+  return queue->is_behind.load(std::memory_order_relaxed) ? ENOMEM : 0;
 }
 
 }  // namespace kiwarp

@@ -51,7 +51,7 @@ class SendQueue {
   WorkRing ring;
   Doorbell doorbell;
   QueueLimits limits;
-  // Held over the doorbell: a doorbell that fails takes its entries back, so that no others may
+  // Held over the doorbell: a doorbell that fails may take its entries back, so that no others may
   // have been posted behind them. The kernel transmits in there, so waiters must sleep.
   std::mutex lock;
 

@@ -208,7 +208,7 @@ struct kw_sock_ops {
  * @limit: bound of @asked; more wait in TCP's queue
  * @max_half: bound of @half
  * @port: the consumer's port
- * @late: the device came later than the consumer's call: rdma_cm acts for it
+ * @late: made while the device came: rdma_cm may act for the consumer
  * @charge: of the process that listens; nobody's if @late
  */
 struct kw_listener {

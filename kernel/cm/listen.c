@@ -373,7 +373,7 @@ static int kw_listener_begin_late(struct kw_listener *l, struct iw_cm_id *id,
  * @id: iw_cm's identifier with the local address
  * @backlog: connections that may wait, in TCP and as requests not yet answered
  *
- * While the device comes, current is who makes it, and not the consumer.
+ * While the device comes, current may be who makes it, and not the consumer.
  *
  * Context: process.
  * Return: 0 or -errno, as bind() and listen() give it.
