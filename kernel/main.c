@@ -296,7 +296,7 @@ static int kw_client_add(struct ib_device *ibdev)
 	if (ibdev->ops.driver_id != KW_DRIVER)
 		return -EOPNOTSUPP;
 	/* Clients are told in the order in which they came: rdma_cm before. */
-	WRITE_ONCE(dev->announced, true);
+	WRITE_ONCE(dev->announcer, NULL);
 	if (!test_bit(0, &dev->gone))
 		kw_lingers_open(&dev->lingers);
 	return 0;
@@ -304,10 +304,7 @@ static int kw_client_add(struct ib_device *ibdev)
 
 static void kw_client_remove(struct ib_device *ibdev, void *data)
 {
-	struct kw_device *dev = to_kw_dev(ibdev);
-
-	WRITE_ONCE(dev->announced, false);
-	kw_end_connections(dev);
+	kw_end_connections(to_kw_dev(ibdev));
 }
 
 static struct ib_client kw_client = {

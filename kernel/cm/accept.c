@@ -260,7 +260,7 @@ static int kw_accept_start(struct kw_ep *ep, struct iw_cm_id *id,
 	if (ret)
 		return ret == -ESHUTDOWN ? -ECONNRESET : ret;
 	if (qp->owner && ep->listener->late) {
-		ret = kw_charge_sock_to_current(ep->sock);
+		ret = kw_charge_sock_current(ep->sock);
 		if (ret)
 			return ret;
 	}

@@ -25,12 +25,12 @@ void kw_charge_current(struct kw_charge *c)
 }
 
 /**
- * kw_charge_nobody() - charge to the host
+ * kw_charge_root() - charge to root and to the root memory cgroup
  * @c: result
  *
  * Context: any.
  */
-void kw_charge_nobody(struct kw_charge *c)
+void kw_charge_root(struct kw_charge *c)
 {
 	*c = (struct kw_charge) { .uid = GLOBAL_ROOT_UID };
 }
@@ -128,7 +128,7 @@ int kw_charge_sock(const struct kw_charge *c, struct socket *sock)
 }
 
 /**
- * kw_charge_sock_to_current() - charge the caller for a socket of nobody's
+ * kw_charge_sock_current() - charge the caller for a socket of root's
  * @sock: a socket that a worker has accepted
  *
  * Only a socket that the caller makes tells whether its sockets are charged.
@@ -136,7 +136,7 @@ int kw_charge_sock(const struct kw_charge *c, struct socket *sock)
  * Context: process.
  * Return: 0 or -ENOMEM: the caller resets the connection.
  */
-int kw_charge_sock_to_current(struct socket *sock)
+int kw_charge_sock_current(struct socket *sock)
 {
 	struct socket *made;
 	struct kw_charge c;

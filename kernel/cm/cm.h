@@ -208,8 +208,8 @@ struct kw_sock_ops {
  * @limit: bound of @asked; more wait in TCP's queue
  * @max_half: bound of @half
  * @port: the consumer's port
- * @late: made while the device came: rdma_cm may act for the consumer
- * @charge: of the process that listens; nobody's if @late
+ * @late: made by rdma_cm for an older identifier when the device was registered
+ * @charge: of the process that listens; root's if @late
  */
 struct kw_listener {
 	struct kref ref;
@@ -390,12 +390,12 @@ void kw_half_kick(struct kw_listener *l);
 
 /* charge.c: memory cgroups and users */
 void kw_charge_current(struct kw_charge *c);
-void kw_charge_nobody(struct kw_charge *c);
+void kw_charge_root(struct kw_charge *c);
 void kw_charge_copy(struct kw_charge *c, const struct kw_charge *from);
 void kw_charge_drop(struct kw_charge *c);
 void kw_charge_learn(struct kw_charge *c, const struct socket *sock);
 int kw_charge_sock(const struct kw_charge *c, struct socket *sock);
-int kw_charge_sock_to_current(struct socket *sock);
+int kw_charge_sock_current(struct socket *sock);
 
 /* sock.c: sockets and addresses */
 struct net *kw_dev_net(struct kw_device *dev, int *ifindex);

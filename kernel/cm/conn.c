@@ -657,6 +657,7 @@ static int kw_cm_enable(struct ib_device *ibdev)
 {
 	struct kw_device *dev = to_kw_dev(ibdev);
 
+	WRITE_ONCE(dev->announcer, current);
 	spin_lock(&dev->eps_lock);
 	if (!test_bit(0, &dev->gone))
 		WRITE_ONCE(dev->eps_closed, false);

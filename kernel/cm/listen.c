@@ -351,9 +351,9 @@ static int kw_listener_begin(struct kw_listener *l, struct iw_cm_id *id,
 }
 
 /*
- * While a device comes, rdma_cm listens on it for all wildcards that there are.
- * If one fails it does without the device: any process could have that by
- * taking a port. So the listener stays without a socket.
+ * While a device is registered, rdma_cm listens on it for all wildcard
+ * identifiers that there are. If one fails rdma_cm drops the device, which any
+ * process could cause by binding a port. So the listener has no socket then.
  */
 static int kw_listener_begin_late(struct kw_listener *l, struct iw_cm_id *id,
 				  int backlog)
@@ -373,7 +373,7 @@ static int kw_listener_begin_late(struct kw_listener *l, struct iw_cm_id *id,
  * @id: iw_cm's identifier with the local address
  * @backlog: connections that may wait, in TCP and as requests not yet answered
  *
- * While the device comes, current may be who makes it, and not the consumer.
+ * While a device is registered rdma_cm calls this for listeners of others.
  *
  * Context: process.
  * Return: 0 or -errno, as bind() and listen() give it.
@@ -403,9 +403,9 @@ int kw_iw_create_listen(struct iw_cm_id *id, int backlog)
 	l->max_half = max(backlog, KW_MIN_HALF_OPEN);
 	l->cm_id = id;
 	l->port = *kw_addr_port(&id->local_addr);
-	l->late = !READ_ONCE(l->dev->announced);
+	l->late = READ_ONCE(l->dev->announcer) == current;
 	if (l->late) {
-		kw_charge_nobody(&l->charge);
+		kw_charge_root(&l->charge);
 		ret = kw_listener_begin_late(l, id, backlog);
 	} else {
 		kw_charge_current(&l->charge);

@@ -39,6 +39,7 @@
 #include "stream/linger.h"
 #include "stream/mem.h"
 #include "stream/stream.h"
+#include "verbs/settings.h"
 
 /*
  * Limits, which kw_query_device() reports and create calls enforce. Of the
@@ -57,67 +58,6 @@
 /* What part of each kind of objects processes leave to kernel consumers. */
 #define KW_KERNEL_PART		8
 
-/* Limits of an FPDU limit: room for the smallest MULPDU, and the largest. */
-#define KW_FPDU_LIMIT_MIN	256
-#define KW_FPDU_LIMIT_MAX	65535
-
-/* A shorter message has no payload that could be sent without a copy. */
-#define KW_ZCOPY_LIMIT_MIN	512
-
-/* Pairs in the setting port_map, and how one is stored; 0 is none. */
-#define KW_PORT_MAPS			8
-#define KW_PORT_MAP(_port, _wire)	((u32)(_port) << 16 | (_wire))
-#define KW_PORT_MAP_PORT(_map)		((u16)((_map) >> 16))
-#define KW_PORT_MAP_WIRE(_map)		((u16)(_map))
-
-/**
- * struct kw_settings - the administrator's settings of a device
- * @mpa_rev: revision asked for first: 2, 1 or 0
- * @mpa_rev_accept: BIT(revision) of those served, and fallen back to
- * @crc: ask for CRC32C
- * @markers: ask for markers in what the peer sends
- * @large_fpdu: announce that FPDUs may be larger than a TCP segment
- * @p2p: offer the peer-to-peer model (RTR) when connecting
- * @rtr: BIT(enum kw_rtr) of the RTR kinds offered and chosen from
- * @ird_max: bound on a connection's IRD
- * @ord_max: bound on a connection's ORD
- * @connect_timeout_ms: bound on TCP's handshake
- * @start_timeout_ms: bound on each wait for an MPA frame but the reply
- * @reply_timeout_ms: bound on the wait for the reply, which the peer's consumer
- *	gives
- * @offer_timeout_ms: bound on the wait for the consumer's answer to a request
- * @keepalive_idle_s: TCP_KEEPIDLE; 0: no keepalive
- * @keepalive_interval_s: TCP_KEEPINTVL
- * @keepalive_probes: TCP_KEEPCNT
- * @user_timeout_ms: TCP_USER_TIMEOUT; 0: the system's
- * @stream: the data path's settings
- * @port_map: KW_PORT_MAP() of the ports that have another number on the wire
- *
- * A change concerns later connections only. All are u32: settings.c handles
- * them by offset.
- */
-struct kw_settings {
-	u32 mpa_rev;
-	u32 mpa_rev_accept;
-	u32 crc;
-	u32 markers;
-	u32 large_fpdu;
-	u32 p2p;
-	u32 rtr;
-	u32 ird_max;
-	u32 ord_max;
-	u32 connect_timeout_ms;
-	u32 start_timeout_ms;
-	u32 reply_timeout_ms;
-	u32 offer_timeout_ms;
-	u32 keepalive_idle_s;
-	u32 keepalive_interval_s;
-	u32 keepalive_probes;
-	u32 user_timeout_ms;
-	struct kw_stream_settings stream;
-	u32 port_map[KW_PORT_MAPS];
-};
-
 struct kw_device {
 	struct ib_device ib;
 	struct net_device *netdev;	/* valid until the netdevice's NETDEV_UNREGISTER */
@@ -128,7 +68,7 @@ struct kw_device {
 	atomic_t next_cq_id, next_srq_id;
 	struct kw_settings settings;
 	int port_active;		/* as the last event reported it */
-	bool announced;			/* main.c: rdma_cm knows the device */
+	struct task_struct *announcer;	/* who has the RDMA core tell its clients */
 	unsigned long gone;		/* bit 0: gone_work is queued */
 	struct work_struct gone_work;	/* main.c: the netdevice goes away */
 	struct kw_counters __percpu *counters;
@@ -755,10 +695,6 @@ static inline void kw_count(struct kw_device *dev, enum kw_counter c)
 
 /* counters.c */
 void kw_counter_leave(struct kw_qp *qp);
-
-/* settings.c: called by cm/ */
-void kw_settings_get(struct kw_device *dev, struct kw_settings *s);
-__be16 kw_settings_wire_port(const struct kw_settings *s, __be16 port);
 
 /* device.c: the operations table and registration, used by main.c */
 int kw_device_create(const char *name, struct net_device *netdev,
