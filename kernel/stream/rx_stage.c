@@ -13,7 +13,7 @@
 
 #define KW_STAGE_GFP	(GFP_ATOMIC | __GFP_NOWARN)
 
-/* KUnit runs out of them when it wants to. */
+/* KUnit replaces the allocation, to have it fail. */
 #ifdef KW_STAGE_PAGE
 struct page *KW_STAGE_PAGE(gfp_t gfp);
 #else

@@ -486,8 +486,8 @@ static bool kw_qp_claim_stream(struct kw_qp *qp)
 	return ok;
 }
 
-/* Who claims it next sees what the last one has left. */
-static void kw_qp_stream_claimed(struct kw_qp *qp)
+/* Under the lock: the next claim is ordered behind what this one has stored. */
+static void kw_qp_end_claim(struct kw_qp *qp)
 {
 	unsigned long flags;
 
@@ -520,7 +520,7 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 	p.set = set.stream;
 	qp->linger = kzalloc(sizeof(*qp->linger), GFP_KERNEL_ACCOUNT);
 	if (!qp->linger) {
-		kw_qp_stream_claimed(qp);
+		kw_qp_end_claim(qp);
 		return -ENOMEM;
 	}
 	kw_qp_get(qp);
@@ -535,7 +535,7 @@ int kw_qp_connect(struct kw_qp *qp, struct socket *sock,
 		kfree(qp->linger);
 		qp->linger = NULL;
 	}
-	kw_qp_stream_claimed(qp);
+	kw_qp_end_claim(qp);
 	if (ret)
 		kw_qp_put(qp);
 	return ret;

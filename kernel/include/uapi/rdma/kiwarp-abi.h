@@ -69,8 +69,8 @@ struct kiwarp_alloc_ucontext_resp {
  * Of create_cq and resize_cq. A completion has the same index in both rings.
  * When a queue was resized the old ring changes no more: what waits is in both,
  * and armed is 0 in the old. User space maps the new one, goes on at the index
- * it had reached, stores that as consumer, and unmaps the old. It must not arm
- * the queue meanwhile.
+ * it had reached, stores that as consumer, and unmaps the old. What it arms in
+ * the old meanwhile it arms in the new before it polls that.
  */
 struct kiwarp_create_cq_resp {
 	__u32 cq_id;
