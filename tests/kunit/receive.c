@@ -161,18 +161,28 @@ static void kt_test_random_pieces(struct kunit *test)
 	}
 }
 
-/* An FPDU of 64 KiB and a receive buffer that never holds it. */
+#define KT_LONGEST_WRITE	(0xffff - KW_DDP_TAGGED_LEN)
+
+/* A Write in the longest FPDU there can be. Returns its payload. */
+static u8 *kt_longest_write(struct kunit *test, struct kt_bytes *o)
+{
+	u8 *data = kunit_kmalloc(test, KT_LONGEST_WRITE, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	kt_pattern(data, KT_LONGEST_WRITE, 9);
+	kt_write(o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE) + 10,
+		 true, data, KT_LONGEST_WRITE);
+	return data;
+}
+
+/* Such an FPDU and a receive buffer that never holds it. */
 static void kt_test_larger_than_the_buffer(struct kunit *test)
 {
 	struct kt_bytes o = kt_bytes_new(test, 200000);
-	u32 len = 0xffff - KW_DDP_TAGGED_LEN;
-	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	u32 len = KT_LONGEST_WRITE;
+	u8 *data = kt_longest_write(test, &o);
 	struct kt_link *l;
 
-	KUNIT_ASSERT_NOT_NULL(test, data);
-	kt_pattern(data, len, 9);
-	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE) + 10,
-		 true, data, len);
 	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE),
 		 KT_BASE(KT_REMOTE) + 10 + len, true, data, len);
 	kt_send(&o, KW_RDMAP_SEND, 1, 0, true, data, 5);
@@ -197,14 +207,10 @@ static bool kt_has_fin(struct kt_link *l)
 static void kt_test_no_memory_for_the_stage(struct kunit *test)
 {
 	struct kt_bytes o = kt_bytes_new(test, 100000);
-	u32 len = 0xffff - KW_DDP_TAGGED_LEN;
-	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	u32 len = KT_LONGEST_WRITE;
+	u8 *data = kt_longest_write(test, &o);
 	struct kt_link *l;
 
-	KUNIT_ASSERT_NOT_NULL(test, data);
-	kt_pattern(data, len, 9);
-	kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE), KT_BASE(KT_REMOTE) + 10,
-		 true, data, len);
 	kt_send(&o, KW_RDMAP_SEND, 1, 0, true, data, 5);
 
 	l = kt_link_new(test, &kt_responder, 0, 0);
