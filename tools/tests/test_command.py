@@ -468,8 +468,8 @@ def test_one_version_everywhere() -> None:
 
 COMPLETE = """
 . "$1"
-_kiwarp_devices() { printf '%s\\n' "${names[@]}"; }
-_kiwarp_interfaces() { _kiwarp_devices; }
+_kiwarp_devices() { echo rdma0; }
+_kiwarp_interfaces() { printf '%s\\n' "${names[@]}"; }
 _kiwarp_settings() { printf '%s=\\n' crc rtr; }
 names=('$(touch made)' '`touch made`' '*' '[m]ade too' eth0 eth1)
 COMP_WORDS=("${@:2}")
@@ -483,7 +483,7 @@ _kiwarp && [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "${COMPREPLY[@]}"
     (("del", "eth"), ["eth0", "eth1"]), (("show", r"\$"), [r"\$\(touch\ made\)"]), (("del", "*"), []),
     (("set", "eth1"), ["eth1"]), (("set", "eth1", ""), ["crc=", "rtr="]), (("add", "eth0", "--set", "c"), ["crc="]),
     (("d",), ["del", "doctor", "down"]), (("del", "--p"), ["--persistent"]), (("add", "--name", ""), []),
-    (("set", "eth1", "crc", "="), []),
+    (("set", "eth1", "crc", "="), []), (("del", "r"), ["rdma0"]), (("doctor", "r"), ["rdma0"]), (("add", "r"), []),
 ])
 def test_completion_takes_names_as_they_are(tmp_path, words, offered) -> None:
     (tmp_path / "made too").touch()
