@@ -116,7 +116,7 @@ def verdict(found: Ratio, factor: float) -> str:
 def targets(measured: Measured, mtu: int) -> str:
     lines = []
     for row in _rows(measured, mtu):
-        for t in row.native_targets:
+        for t in row.targets_at(mtu):
             found = measured.ratio(row.name, mtu, Pair(t.of, t.variant))
             if found:
                 lines.append([row.title, f"{title(t.of)} / {title(t.variant)}", f"{t.factor:.2f}",

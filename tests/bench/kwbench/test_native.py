@@ -62,7 +62,7 @@ class Statistics(unittest.TestCase):
 
     def test_targets_are_reported(self):
         some = measured({"kiwarp": {n: 3.0 for n in STEADY}, "tcp": {n: 2.0 for n in STEADY}}, [("tcp", "kiwarp")])
-        self.assertIn("| 0.98 | 0.667 (0.667 to 0.667) | missed |", native_report.targets(some, 1500))
+        self.assertIn("| 1.10 | 0.667 (0.667 to 0.667) | missed |", native_report.targets(some, 1500))
         self.assertIn("missed", native_report.markdown(some))
 
     def test_system_calls_can_be_left_out(self):
@@ -292,6 +292,15 @@ class Judgement(unittest.TestCase):
     def test_the_report_says_how_far_a_is_from_a(self):
         some = measured({"kiwarp": STEADY, "again": {n: 1.01 for n in STEADY}}, [("again", "kiwarp")])
         self.assertIn("differs by 1.0% at most", native_report.markdown(some))
+
+    def test_a_target_is_of_its_mtu_and_every_other_rnic_has_one(self):
+        targets = {mtu: BY_NAME["send-64k"].targets_at(mtu) for mtu in (1500, 9000)}
+        self.assertEqual([[t.factor for t in some if t.of == "tcp"] for some in targets.values()],
+                         [[1.1, 1.3], [1.2, 1.3]])
+        for name in ("send-64k", "send-64", "connect"):
+            of = [t.of for t in BY_NAME[name].targets_at(1500)]
+            self.assertEqual({"siw", "siw-gso", "rxe"} - set(of), set())
+            self.assertEqual(len([x for x in of if x == "rxe"]), 1)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ class Targets(unittest.TestCase):
 
     def test_a_share_of_its_own_other_row(self):
         self.assertEqual(self.met("read-64k", ("write-64k", "kiwarp", 100.0),
-                                  ("read-64k", "kiwarp", 90.0)), [True])
+                                  ("read-64k", "kiwarp", 94.9)), [False])
+        self.assertEqual(self.met("read-64k", ("write-64k", "kiwarp", 100.0),
+                                  ("read-64k", "kiwarp", 95.0)), [True])
 
     def test_a_number(self):
         self.assertEqual(self.met("send-64", ("send-64", "kiwarp", 79999.0)), [False])
@@ -87,7 +89,9 @@ class Targets(unittest.TestCase):
         self.assertEqual(self.met("latency-4k", ("latency-4k", "tcp", 20.0),
                                   ("latency-4k", "kiwarp", 26.0)), [True])
         self.assertEqual(self.met("latency-64", ("latency-64", "tcp", 15.0),
-                                  ("latency-64", "kiwarp", 15.1)), [False])
+                                  ("latency-64", "kiwarp", 15.1)), [False, True])
+        self.assertEqual(self.met("latency-64", ("latency-64", "tcp", 19.0),
+                                  ("latency-64", "kiwarp", 18.1)), [True, False])
 
     def test_so_much_more(self):
         self.assertEqual(self.met("idle-1000-memory", ("idle-1000-memory", "tcp", 4000.0),
