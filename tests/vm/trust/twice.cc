@@ -23,6 +23,7 @@ namespace kiwarp::vm {
 namespace {
 
 constexpr uint32_t kNoQp = 1;
+constexpr int kNotYet = -1;
 
 class Answers {
  public:
@@ -33,7 +34,8 @@ class Answers {
   }
 
   // Letters: a and b accept with a queue pair each, n with one that does not exist, r rejects,
-  // d disconnects. One thread for each word; then the identifier is destroyed.
+  // d disconnects, x destroys the identifier. One thread for each word; then it is destroyed unless
+  // one of them has done it.
   void round(const std::vector<std::string>& words) {
     CmId client = device_.resolved(port_);
     RawQp active = device_.createQpInInit();
@@ -42,6 +44,7 @@ class Answers {
     }
     const uint32_t id = server_.request(Deadline(kTimeLimit));
     RawQp first = device_.createQpInInit(), second = device_.createQpInInit();
+    destroyed_ = kNotYet;
     std::atomic<unsigned> ready{0};
     std::vector<std::thread> threads;
     threads.reserve(words.size());
@@ -53,7 +56,8 @@ class Answers {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    if (int rc = server_.destroy(id)) fail("destroy: %s", errnoName(rc).c_str());
+    if (destroyed_ == kNotYet) destroyed_ = server_.destroy(id);
+    if (destroyed_) fail("destroy: %s", errnoName(destroyed_.load()).c_str());
     server_.forgetEvents();
     while (device_.cm().next(Deadline(milliseconds(0)))) continue;
   }
@@ -73,6 +77,9 @@ class Answers {
       case 'r':
         server_.reject(id);
         break;
+      case 'x':
+        destroyed_ = server_.destroy(id);
+        break;
       default:
         server_.disconnect(id);
     }
@@ -82,6 +89,7 @@ class Answers {
   Device device_;
   RawCm server_;
   std::atomic<unsigned> accepted_{0};
+  std::atomic<int> destroyed_{kNotYet};  // or the answer: 0 or a positive errno
 };
 
 // An initiator of revision 0 that sends private data, and then keeps silent.
@@ -135,6 +143,9 @@ void attackTwice(const Settings& settings) {
       {"a", "r"},   {"a", "d"},
       {"a", "n"},   {"aa", "rr"},
       {"ab", "nr"}, {"a", "b", "r", "d"},
+      {"a", "x"},   {"r", "x"},
+      {"ad", "x"},  {"nr", "x"},
+      {"ab", "x"},  {"a", "b", "r", "d", "x"},
   };
   Answers answers(settings);
   for (const auto& words : kOrders) {
