@@ -10,6 +10,7 @@ from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
 from .system import Failure, System, listing
 
 OLDEST = (6, 12)
+NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
@@ -68,7 +69,12 @@ def present(system: System, question: Question, found: list[devices.Device]) -> 
     elif not question.device:
         others = devices.rdma_names(system)
         also = f"; there is {listing(others)}, of another driver" if others else ""
-        yield Finding("devices", NOTE, f"there is no device of Kiwarp{also}", "kiwarp add INTERFACE --persistent")
+        text, advice = f"there is no device of Kiwarp{also}", "kiwarp add INTERFACE --persistent"
+        # "rdma system set netns exclusive" clears it.
+        if system.read(NETNS_MODE) == "N":
+            text += "; RDMA devices of other network namespaces are not seen here (netns exclusive)"
+            advice += "; or, in the namespace that has the device: rdma dev set DEVICE netns NAME"
+        yield Finding("devices", NOTE, text, advice)
 
 
 def persistence(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:

@@ -98,6 +98,10 @@ def test_module_that_is_not_installed(healthy) -> None:
 def test_no_device(healthy) -> None:
     healthy.remove("kiwarp0")
     only(healthy, "devices", NOTE, "no device of Kiwarp", "kiwarp add")
+    healthy.write("/sys/module/ib_core/parameters/netns_mode", "Y")
+    assert "netns" not in found(healthy, "devices")[0].text
+    healthy.write("/sys/module/ib_core/parameters/netns_mode", "N")
+    only(healthy, "devices", NOTE, "are not seen here", "rdma dev set DEVICE netns NAME")
 
 
 def test_persistence(healthy) -> None:
