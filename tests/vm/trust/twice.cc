@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// A connection request that is answered more than once, in every order and by several threads.
+// A connection request that is answered more than once, in every order and by several threads, of
+// which one may destroy its identifier.
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
