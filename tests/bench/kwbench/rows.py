@@ -132,8 +132,8 @@ def near_tcp(*pairs: tuple[int, float]) -> tuple[Target, ...]:
 
 AHEAD_OF_TCP = (NativeTarget(1.1, mtus=(1500,)), NativeTarget(1.2, mtus=(9000,)),
                 NativeTarget(1.3, variant="kiwarp-nocrc"))
-SHORT = tuple(NativeTarget(1.5, of) for of in ("tcp", "siw-gso", "siw", "rxe"))
-SHORT_BESIDE_RDMA = SHORT[1:]
+SHORT_MESSAGES = tuple(NativeTarget(1.5, of) for of in ("tcp", "siw-gso", "siw", "rxe"))
+BESIDE_RDMA = tuple(t for t in SHORT_MESSAGES if t.of != "tcp")
 DISK_4K = NativeTarget(1.2), NativeTarget(1.5, "tcp-digest")
 
 # What ib_write_bw and ib_read_bw have under way, and about as many for a completion. The first of
@@ -162,13 +162,13 @@ MAIN = (
         targets=tuple(Target(v, 0.95, "same", "write-64k") for v in KIWARP)),
     Row("send-4k", "send 4 KiB", "MiB/s", Perftest("ib_send_bw", 4096, 4001, 3),
         Client("send", 4096, 8000), quick=True, native=True, targets=(Target("kiwarp", 0.8),),
-        native_targets=SHORT),
+        native_targets=SHORT_MESSAGES),
     Row("send-64-list", "send 64 B, lists of 16", "messages/s",
         Client("send", 64, 8000, "messages_per_s", list=16), quick=True, smoke=True, native=True,
-        mtus=(1500, 9000), targets=(Target("kiwarp", 150e3, ""),), native_targets=SHORT),
+        mtus=(1500, 9000), targets=(Target("kiwarp", 150e3, ""),), native_targets=SHORT_MESSAGES),
     Row("send-64", "send 64 B, one by one", "messages/s",
         _send(), quick=True, native=True, mtus=(1500, 9000),
-        targets=(Target("kiwarp", 80e3, ""),), native_targets=SHORT),
+        targets=(Target("kiwarp", 80e3, ""),), native_targets=SHORT_MESSAGES),
     Row("latency-64", "latency, send 64 B", "us", Perftest("ib_send_lat", 64, 500, 5),
         Client("latency", 64, 1000, "latency_us"), asked=ENCRYPTED, higher=False, quick=True, smoke=True,
         native=True, targets=(Target("kiwarp", 1.0), Target("kiwarp", 18, ""))),
@@ -181,7 +181,7 @@ MAIN = (
 FEATURES = (
     Row("send-64-srq", "send 64 B, shared receive queue", "messages/s", _send("--srq"),
         plain_row="send-64", group="features", mtus=(1500, 9000), quick=True, smoke=True, native=True,
-        types=("kiwarp", "siw", "rxe"), native_targets=SHORT_BESIDE_RDMA),
+        types=("kiwarp", "siw", "rxe"), native_targets=BESIDE_RDMA),
     Row("send-64-list-ex", "send 64 B, lists of 16, extended interface", "messages/s",
         Client("send", 64, 8000, "messages_per_s", EX, list=16), plain_row="send-64-list",
         group="features", variants=("tcp", *KIWARP), mtus=(1500, 9000), quick=True, smoke=True,
