@@ -38,7 +38,7 @@ on() {
 	fi
 }
 
-# A kiwarp-bench has two ports: its side channel's, and behind it the RDMA listener's.
+# A kiwarp-bench has two ports without a bystander: its side channel's, and behind it the RDMA listener's.
 begin() { # CONNECTIONS SIZE
 	local i established at
 	established=$(counter db conn_established)

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "client/basics.h"
+#include "client/bystander.h"
 #include "client/disk.h"
 #include "client/initiator.h"
 #include "client/meter.h"
@@ -53,6 +54,8 @@ constexpr char kUsage[] =
     "  --idle N          connections that carry none [0]\n"
     "  --qps N           queue pairs without a connection, at each end [0]\n"
     "  --regions N       memory regions that nobody uses, at each end [0]\n"
+    "  --bystander       beside it a timer of 1 ms, and messages over a TCP connection of their "
+    "own\n"
     "  --pause MS        between connecting and measuring, for what connecting leaves behind [0]\n"
     "  --meter TTY       a User-Mode Linux's line to its host, which tells CPU time; with "
     "counters\n";
@@ -68,6 +71,8 @@ struct Settings {
 vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
   return {host, static_cast<uint16_t>(settings.port + 1)};
 }
+
+uint16_t echoPort(const Settings& settings) { return static_cast<uint16_t>(settings.port + 2); }
 
 vm::ControlMessage talk(uint32_t type, uint64_t value = 0) {
   vm::ControlMessage message;
@@ -88,6 +93,10 @@ int runTarget(const Settings& settings) {
       vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port), deadline);
   const Plan plan = Plan::unpack(control.receive(deadline));
   plan.check();
+  std::optional<BystanderEcho> echo;
+  if (plan.bystander) {
+    echo.emplace(vm::Control::acceptOn(settings.listen, echoPort(settings), deadline));
+  }
   if (plan.sockets()) {
     const int listener = TcpEnd::listen(plan, rdmaAddress(settings.listen, settings));
     control.send(talk(kReady, static_cast<uint64_t>(getpid())));
@@ -185,8 +194,8 @@ int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
 }
 
 template <typename End>
-void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before,
-           pid_t peer) {
+void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before, pid_t peer,
+           Bystander* bystander) {
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.pause));
   const int64_t memory = kernelMemory() - memory_before;
   double took = 0;
@@ -194,7 +203,9 @@ void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_
     Meter meter(settings.meter);
     const Counters counters({getpid(), peer}, end.deviceName());
     if (plan.warm_up > 0) end.run(plan.warm_up);
+    if (bystander) bystander->begin();
     took = measure(meter, counters, [&] { return end.run(plan.count); });
+    if (bystander) bystander->endAndPrint();
   }
   print(plan, settings, end.connectSeconds(), took, memory);
 }
@@ -205,6 +216,11 @@ int runInitiator(const Settings& settings, Plan plan) {
   vm::Control control = vm::Control::connectTo(
       settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kTimeLimit));
   control.send(plan.pack());
+  std::optional<Bystander> bystander;
+  if (plan.bystander) {
+    bystander.emplace(
+        vm::Control::connectTo(settings.connect, echoPort(settings), vm::Deadline(kTimeLimit)));
+  }
   const auto peer = static_cast<pid_t>(expect(control, kReady));
   const vm::Address address = rdmaAddress(settings.connect, settings);
   const int64_t memory_before = kernelMemory();
@@ -218,14 +234,14 @@ int runInitiator(const Settings& settings, Plan plan) {
       expect(control, kRegion);
       return end->connectSeconds();
     });
-    drive(*end, plan, settings, memory_before, peer);
+    drive(*end, plan, settings, memory_before, peer, bystander ? &*bystander : nullptr);
   } else {
     std::optional<Initiator> end;
     measure(meter, counters, [&] {
       end.emplace(plan, address, control);
       return end->connectSeconds();
     });
-    drive(*end, plan, settings, memory_before, peer);
+    drive(*end, plan, settings, memory_before, peer, bystander ? &*bystander : nullptr);
   }
   control.send(talk(kEnd));
   return 0;
@@ -253,6 +269,7 @@ int main(int argc, char** argv) {
   options.flag("--poll-ex", &plan.poll_ex);
   options.flag("--post-wr", &plan.post_wr);
   options.flag("--poll", &plan.poll);
+  options.flag("--bystander", &plan.bystander);
   options.number("--size", &plan.size);
   options.number("--count", &plan.count);
   options.number("--warm-up", &plan.warm_up);

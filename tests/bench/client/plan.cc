@@ -27,7 +27,7 @@ uint64_t Plan::replies(uint64_t messages) const {
 namespace {
 
 constexpr bool Plan::*kFlags[] = {&Plan::tcp,  &Plan::srq,     &Plan::poll_ex, &Plan::post_wr,
-                                  &Plan::poll, &Plan::rsocket, &Plan::tls};
+                                  &Plan::poll, &Plan::rsocket, &Plan::tls,     &Plan::bystander};
 
 }  // namespace
 
@@ -81,6 +81,7 @@ void Plan::check() const {
   if (connections == 0 || count == 0 || size == 0) fail("nothing to do");
   if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
   if (op == Op::kFetchAdd && size != kAtomicSize) fail("an atomic operation is on 8 bytes");
+  if (bystander && op == Op::kIdle) fail("there is nothing that a bystander could notice");
   if (tls && !tcp) fail("--tls goes with --tcp");
   if (tcp && rsocket) fail("it is --tcp or --rsocket");
   if (sockets() && op != Op::kSend && op != Op::kLatency && op != Op::kIdle) {

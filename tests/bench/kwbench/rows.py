@@ -348,9 +348,20 @@ def _by_idle() -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def _bystander(name: str, title: str) -> Row:
+    # Of some thousand samples the percentile is not their maximum.
+    tool = Client("send", 65536, 24000, f"{name}_99_9", "--bystander")
+    return Row(f"bystander-{name}", f"{title}, beside send 64 KiB, 99.9th percentile", "us", tool, tool, higher=False,
+               group="bystander", variants=BEST, mtus=(1500, 9000), smoke=name == "ping",
+               targets=tuple(Target(v, 1.0) for v in KIWARP))
+
+
+# What a stream of long messages does to others that share its CPU: no more than TCP's does.
+BYSTANDERS = (_bystander("timer", "delay of a 1 ms timer"), _bystander("ping", "short message there and back over TCP"))
+
 ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *TLS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
-                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle())
+                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle(), *BYSTANDERS)
 BY_NAME = {row.name: row for row in ROWS}
 # Left out of the subset for every day: who is not the best of his kind takes the most time.
 QUICK_LEFT_OUT = ("siw-crc",)
