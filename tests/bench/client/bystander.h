@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <future>
+#include <utility>
 #include <vector>
 
 #include "common/control.h"
