@@ -374,8 +374,9 @@ static bool kt_is_found(struct kt_device *d, u32 index)
 	return xa_load(&d->dev.mems, index);
 }
 
-/* While someone who found a region may use it, nobody else finds it. */
-static void kt_test_dereg_waits(struct kunit *test)
+/* Deregister while a pass is in @domain: does that wait for it? */
+static void kt_dereg_beside(struct kunit *test, struct kw_domain *domain,
+			    bool waits)
 {
 	struct kt_device *d = test->priv;
 	struct kt_taking t = { .test = test, .take = kt_take_dereg };
@@ -388,19 +389,50 @@ static void kt_test_dereg_waits(struct kunit *test)
 	index = t.mr->rkey >> 8;
 	init_completion(&t.begun);
 	init_completion(&t.done);
-	idx = srcu_read_lock(&d->dev.domain.srcu);
+	idx = srcu_read_lock(&domain->srcu);
 	task = kthread_run(kt_take, &t, "kt_take");
 	if (IS_ERR(task)) {
-		srcu_read_unlock(&d->dev.domain.srcu, idx);
+		srcu_read_unlock(&domain->srcu, idx);
 		KUNIT_FAIL_AND_ABORT(test, "no task");
 	}
 	while (kt_is_found(d, index) && time_before(jiffies, end))
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_FALSE(test, kt_is_found(d, index));
-	KUNIT_EXPECT_FALSE(test, completion_done(&t.done));
-	srcu_read_unlock(&d->dev.domain.srcu, idx);
+	while (!waits && !completion_done(&t.done) && time_before(jiffies, end))
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_EQ(test, completion_done(&t.done), !waits);
+	srcu_read_unlock(&domain->srcu, idx);
 	wait_for_completion(&t.done);
 	KUNIT_EXPECT_EQ(test, 0, t.ret);
+}
+
+/* While someone who found a region may use it, nobody else finds it. */
+static void kt_test_dereg_waits(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+
+	kt_dereg_beside(test, &d->dev.domain, true);
+}
+
+/* A process waits for its own passes, neither for others' nor for the kernel's. */
+static void kt_test_dereg_of_another(struct kunit *test)
+{
+	struct kt_device *d = test->priv;
+	struct kw_domain *own, *others;
+
+	own = kunit_kzalloc(test, sizeof(*own), GFP_KERNEL);
+	others = kunit_kzalloc(test, sizeof(*others), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, own);
+	KUNIT_ASSERT_NOT_NULL(test, others);
+	KUNIT_ASSERT_EQ(test, 0, kw_domain_init(own, true));
+	KUNIT_EXPECT_EQ(test, 0, kw_domain_init(others, true));
+	d->pd.domain = own;
+	kt_dereg_beside(test, own, true);
+	kt_dereg_beside(test, others, false);
+	kt_dereg_beside(test, &d->dev.domain, false);
+	d->pd.domain = &d->dev.domain;
+	kw_domain_exit(others);
+	kw_domain_exit(own);
 }
 
 /* A region can become another one between its lookup and its use. */
@@ -603,6 +635,7 @@ static struct kunit_case kt_stag_cases[] = {
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE(kt_test_waits_for_users),
 	KUNIT_CASE(kt_test_dereg_waits),
+	KUNIT_CASE(kt_test_dereg_of_another),
 	KUNIT_CASE(kt_test_holds_what_was_found),
 	KUNIT_CASE(kt_test_extents),
 	KUNIT_CASE(kt_test_covers),
