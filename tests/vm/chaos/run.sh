@@ -50,8 +50,14 @@ exporter_begin() {
 	chmod 666 "$EXPORTER" || die "the exporter is not for users"
 }
 
-# A race that the kernel has without us: this function reads 64 bits of time while a timer's interrupt counts them.
-known_races() { [ ! -e "$debugfs/kcsan" ] || echo '!mem_cgroup_flush_stats_ratelimited' >"$debugfs/kcsan"; }
+# Races that the kernel has without us: these functions read 64 bits of time while a timer's interrupt counts them.
+known_races() {
+	local name
+	[ -e "$debugfs/kcsan" ] || return 0
+	for name in mem_cgroup_flush_stats_ratelimited flush_memcg_stats_dwork; do
+		echo "!$name" >"$debugfs/kcsan"
+	done
+}
 
 # Queue pairs are bound to counters, whoever they belong to, and devices count those of each process.
 counters() {
