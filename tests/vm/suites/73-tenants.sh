@@ -128,18 +128,24 @@ late_device() {
 # Whoever asks is answered, and TCP's handshake needs no second try: its first would be after a second.
 ask() { ip netns exec b timeout 60 python3 -B "$peer" ask 10.1.0.1 "$@"; }
 
+evictions() { cat /sys/class/infiniband/da/ports/1/hw_counters/conn_evicted; }
+more_evictions() { [ "$(evictions)" -ge $((evicted + $1)) ]; }
+
 # Peers that connect and say nothing, new ones all the time, take no place from others. They could
 # stay for long.
 silent_peers() {
-	local i
+	local i evicted seconds
 	echo 600000 >/sys/class/infiniband/da/settings/start_timeout_ms
 	start server a rping -s -P -a 10.1.0.1 -p 7301
 	wait_server server a 7301 || die "no listener"
 	for i in 2 3; do
 		check "5000 silent peers of 10.1.0.$i connect" peers "silent$i" silent 7301 5000 "10.1.0.$i"
 	done
+	evicted=$(evictions) seconds=$(date +%s)
 	check_says "ten clients are answered beside them, at once" '^SYNs sent again: 0$' \
 		ask 7301 10 10.1.0.4
+	check "new ones came meanwhile" until_true 60 more_evictions 1000
+	note "$(($(evictions) - evicted)) new ones in $(($(date +%s) - seconds)) s"
 	check "a client of an address of theirs is served beside them" \
 		ip netns exec b rping -c -a 10.1.0.1 -p 7301 -C 1
 	check "the oldest gave way" counted conn_evicted 5000
