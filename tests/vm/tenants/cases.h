@@ -37,5 +37,7 @@ void slowConsumer(const std::string& host);
 void asyncCases(const std::string& host, Tap* tap);
 // With a bound, in microseconds, on how long a real-time thread waits, or 0.
 void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap);
+void largeWritesCase(const std::string& host, uint64_t bound_us, Tap* tap);
+void plainTcpCase(const std::string& host, Tap* tap);
 
 }  // namespace kiwarp::vm

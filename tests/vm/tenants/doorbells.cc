@@ -5,17 +5,13 @@
 // machine and is only printed, unless there is a bound, for a machine whose clock counts
 // instructions.
 
-#include <pthread.h>
 #include <rdma/ib_user_verbs.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -26,6 +22,7 @@
 #include "common/cm.h"
 #include "common/error.h"
 #include "tenants/cases.h"
+#include "tenants/watcher.h"
 
 namespace kiwarp::vm {
 namespace {
@@ -33,72 +30,14 @@ namespace {
 constexpr uint32_t kWork = 16384;
 constexpr uint32_t kSges = 16;
 constexpr size_t kSize = 65536;
+constexpr uint32_t kLarge = 1U << 20;
+constexpr uint32_t kLargeWork = 32;
 constexpr int kLies = 20;
 constexpr seconds kLimit{120};
 
-int64_t nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-void pin() {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(0, &one);
-  pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
-}
-
-// Wakes up each millisecond, and notes how late.
-class Watcher {
- public:
-  explicit Watcher(uint64_t bound_us)
-      : bound_(static_cast<int64_t>(bound_us) * 1000), thread_([this] { watch(); }) {}
-  ~Watcher() {
-    stop_ = true;
-    thread_.join();
-  }
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-
-  int64_t report(const char* when) {
-    const int64_t worst = worst_.exchange(0);
-    std::printf("# %s: a real-time thread waited %.3f ms at most%s\n", when,
-                static_cast<double>(worst) / 1e6, real_time_ ? "" : " (no priority)");
-    return worst;
-  }
-
-  // The same, for what is the module's doing.
-  void judge(const char* when) {
-    const int64_t worst = report(when);
-    if (bound_ && worst > bound_) fail("%s: waited %lld ns", when, 1LL * worst);
-  }
-
- private:
-  void watch() {
-    pin();
-    const sched_param priority{90};
-    real_time_ = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) == 0;
-    int64_t next = nanoseconds();
-    while (!stop_) {
-      next += 1'000'000;
-      const timespec until{static_cast<time_t>(next / 1'000'000'000), next % 1'000'000'000};
-      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
-      const int64_t now = nanoseconds();
-      if (now - next > worst_) worst_ = now - next;
-      next = now;
-    }
-  }
-
-  const int64_t bound_;
-  std::atomic<int64_t> worst_{0};
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> real_time_{false};
-  std::thread thread_;
-};
-
 struct Region {
-  Region(ibv_pd* pd, int access) : memory(kSize), mr(regMr(pd, memory.data(), kSize, access)) {}
+  Region(ibv_pd* pd, size_t size, int access)
+      : memory(size), mr(regMr(pd, memory.data(), size, access)) {}
   Memory memory;
   Mr mr;
 };
@@ -114,8 +53,8 @@ class Pair {
     resolve(client_cm_, client_, address, limit);
     pd_ = allocPd(client_->verbs);
     cq_ = createCq(client_->verbs, 4 * kWork);
-    source_.emplace(pd_.get(), IBV_ACCESS_LOCAL_WRITE);
-    target_.emplace(pd_.get(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    source_.emplace(pd_.get(), kLarge, IBV_ACCESS_LOCAL_WRITE);
+    target_.emplace(pd_.get(), kLarge, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     QpConfig config;
     config.pd = pd_.get();
     config.send_cq = config.recv_cq = cq_.get();
@@ -160,12 +99,32 @@ class Pair {
     if (error != 0) fail("ibv_post_send: %s", errnoName(error).c_str());
   }
 
-  void expectAll(ibv_wc_status status = IBV_WC_SUCCESS) {
+  // Writes of a MiB, all with one doorbell.
+  void postLarge() {
+    for (size_t i = 0; i < kLarge; ++i) source_->memory.data()[i] = mark(i);
+    ibv_sge sge{reinterpret_cast<uintptr_t>(source_->memory.data()), kLarge, source_->mr->lkey};
+    std::vector<ibv_send_wr> list(kLargeWork);
+    for (size_t i = 0; i < kLargeWork; ++i) {
+      list[i].wr_id = i;
+      list[i].next = i + 1 < kLargeWork ? &list[i + 1] : nullptr;
+      list[i].sg_list = &sge;
+      list[i].num_sge = 1;
+      list[i].opcode = IBV_WR_RDMA_WRITE;
+      list[i].send_flags = IBV_SEND_SIGNALED;
+      list[i].wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(target_->memory.data());
+      list[i].wr.rdma.rkey = target_->mr->rkey;
+    }
+    ibv_send_wr* bad = nullptr;
+    const int error = ibv_post_send(client_->qp, list.data(), &bad);
+    if (error != 0) fail("ibv_post_send: %s", errnoName(error).c_str());
+  }
+
+  void expectAll(uint32_t work, ibv_wc_status status = IBV_WC_SUCCESS) {
     const Deadline limit(kLimit);
-    for (uint64_t done = 0; done < kWork;) {
+    for (uint64_t done = 0; done < work;) {
       std::array<ibv_wc, 64> wc{};
       const int n = ibv_poll_cq(cq_.get(), wc.size(), wc.data());
-      if (n < 0 || limit.passed()) fail("%llu of %u completed", 1ULL * done, kWork);
+      if (n < 0 || limit.passed()) fail("%llu of %u completed", 1ULL * done, work);
       for (int i = 0; i < n; ++i, ++done) {
         const ibv_wc& one = wc.at(static_cast<size_t>(i));
         if (one.status != status || one.wr_id != done) {
@@ -175,11 +134,11 @@ class Pair {
     }
   }
 
-  void disconnect() {
+  void disconnect(uint32_t work, size_t bytes) {
     checkErrno(rdma_disconnect(client_.get()), "rdma_disconnect");
-    expectAll();
+    expectAll(work);
     server_cm_.expect(RDMA_CM_EVENT_DISCONNECTED, Deadline(kLimit));
-    for (size_t i = 0; i < kSize; ++i) {
+    for (size_t i = 0; i < bytes; ++i) {
       if (target_->memory.data()[i] != mark(i)) fail("byte %zu did not arrive", i);
     }
   }
@@ -255,7 +214,7 @@ class Pair {
 }  // namespace
 
 void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap) {
-  pin();
+  pinToFirstCpu();
   Watcher watcher(bound_us);
   std::this_thread::sleep_for(seconds(2));
   watcher.report("idle");
@@ -264,7 +223,7 @@ void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap) {
     watcher.report("connecting");
     pair.post();
     watcher.judge("one doorbell, 16384 work requests of 16 entries");
-    pair.disconnect();
+    pair.disconnect(kWork, kSize);
     watcher.judge("their completion");
   });
   tap->run("all receives are flushed; doorbells with a wrong producer index do no harm", [&] {
@@ -272,13 +231,26 @@ void doorbellCases(const std::string& host, uint64_t bound_us, Tap* tap) {
     pair.postReceives();
     watcher.report("connecting");
     pair.toError();
-    pair.expectAll(IBV_WC_WR_FLUSH_ERR);
+    pair.expectAll(kWork, IBV_WC_WR_FLUSH_ERR);
     watcher.judge("16384 receives flushed");
     for (int i = 0; i < kLies; ++i) {
       pair.lie();
       pair.drain();
     }
     watcher.judge("doorbells with a wrong producer index");
+  });
+}
+
+void largeWritesCase(const std::string& host, uint64_t bound_us, Tap* tap) {
+  pinToFirstCpu();
+  Watcher watcher(bound_us);
+  tap->run("one doorbell for 32 Writes of 1 MiB: all are sent", [&] {
+    Pair pair(host);
+    watcher.report("connecting");
+    pair.postLarge();
+    watcher.judge("one doorbell, 32 MiB");
+    pair.disconnect(kLargeWork, kLarge);
+    watcher.judge("their completion");
   });
 }
 
