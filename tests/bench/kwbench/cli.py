@@ -14,7 +14,7 @@ from typing import Callable
 from . import contention, native, native_report, natively, profile, report
 from .machine import (TOP, CostBench, Failed, Runner, build_here,
                       build_revision, output_of, say)
-from .plan import SMOKE_FACTOR, Job, jobs, select, usual_variants
+from .plan import SMOKE_FACTOR, Job, jobs, select, shared, usual_variants
 from .results import TOLERANCE, Result, Results, differences, failures
 from .rows import ROWS, Row
 
@@ -102,7 +102,7 @@ def measure(bench: CostBench, todo: list[Job], results: Results, extra: dict, ou
         save()
 
     try:
-        runner.run(todo, Progress(len(todo), so_far).show)
+        runner.run(shared(todo), Progress(len(todo), so_far).show)
     finally:
         so_far()
     for complaint in runner.complaints:

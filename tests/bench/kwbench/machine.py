@@ -196,7 +196,7 @@ class Runner:
     def run(self, jobs: list[Job], show: Show) -> list[Result]:
         builds = self.bench.builds(dict.fromkeys(job.variant for job in jobs), self.extra)
         self.show = show
-        for job in jobs:
+        for job in (each for run in jobs for each in run.each):
             self.results.setdefault((job.row.name, job.mtu, job.variant),
                                     Result(self.bench.name, job.row.name, job.mtu, job.variant)).missing = ""
         # What fits a small machine is to be shown in one.
@@ -222,19 +222,27 @@ class Runner:
         with self.lock:
             self.complaints.append(text)
 
-    def missing(self, job: Job, reason: str) -> None:
+    def missing(self, run: Job, reason: str) -> None:
+        """None of a run's figures."""
         with self.lock:
-            result = self.results[job.row.name, job.mtu, job.variant]
-            result.missing = reason
-            self.done += 1
-            self.show(self.done, job, result, None)
+            for job in run.each:
+                self._keep(job, None, reason)
 
-    def measured(self, job: Job, value: float) -> None:
+    def take(self, run: Job, code: int, text: str) -> None:
+        """The figures in what a run printed."""
         with self.lock:
-            result = self.results[job.row.name, job.mtu, job.variant]
+            for job in run.each:
+                value = job.tool.value(text) if code == 0 else None
+                self._keep(job, value, f"exit code {code}: {why(text)}")
+
+    def _keep(self, job: Job, value: float | None, reason: str) -> None:
+        result = self.results[job.row.name, job.mtu, job.variant]
+        if value is None:
+            result.missing = reason
+        else:
             result.samples.append(value)
-            self.done += 1
-            self.show(self.done, job, result, value)
+        self.done += 1
+        self.show(self.done, job, result, value)
 
 
 class Lane:
@@ -306,9 +314,4 @@ class Lane:
         return finished
 
     def _take(self, index: int, job: Job, code: int) -> None:
-        text = (self.out / "run" / f"{index}.out").read_text(errors="replace")
-        value = job.tool.value(text) if code == 0 else None
-        if value is None:
-            self.runner.missing(job, f"exit code {code}: {why(text)}")
-        else:
-            self.runner.measured(job, value)
+        self.runner.take(job, code, (self.out / "run" / f"{index}.out").read_text(errors="replace"))

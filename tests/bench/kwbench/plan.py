@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
 from .rows import QUICK_LEFT_OUT, ROWS, STORAGES, VARIANTS, Row, Variant
-from .tools import Tool
+from .tools import Client, Tool
 
 SMOKE_FACTOR = 0.02
 # siw takes many times longer for the same work, and its figures repeat as well with less.
@@ -34,6 +34,12 @@ class Job:
     variant: str
     tool: Tool
     round: int = 0
+    also: tuple[Job, ...] = ()  # whose figures are in what this one prints
+
+    @property
+    def each(self) -> tuple[Job, ...]:
+        """One for each figure."""
+        return self, *self.also
 
 
 def select(pattern: str, quick: bool, smoke: bool) -> list[Row]:
@@ -66,6 +72,16 @@ def jobs(rows: list[Row], bench: str, mtus: Iterable[int], variants: Callable[[R
                         if tool:
                             found.append(Job(bench, row, mtu, variant, tool, number))
     return found
+
+
+def shared(todo: list[Job]) -> list[Job]:
+    """With one run for those whose figures are in the output of the same."""
+    runs: dict[object, list[Job]] = {}
+    for job in todo:
+        run = job.tool.run() if isinstance(job.tool, Client) else job.row
+        here = (job.bench, job.mtu, job.row.storage, job.variant, job.round, job.row.memory)
+        runs.setdefault((*here, run), []).append(job)
+    return [replace(first, also=tuple(others)) for first, *others in runs.values()]
 
 
 def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:

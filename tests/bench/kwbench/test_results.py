@@ -9,7 +9,7 @@ from unittest import mock
 
 from kwbench import cli, contention, profile, report, svg
 from kwbench.machine import Runner, share
-from kwbench.plan import Build, Job, jobs, script, select, usual_variants
+from kwbench.plan import Build, Job, jobs, script, select, shared, usual_variants
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
 from kwbench.rows import BY_NAME, ROWS, VARIANTS
 from kwbench.tools import Client, Disk, Iperf3, Perftest
@@ -294,6 +294,13 @@ class Plans(unittest.TestCase):
         for name in VARIANTS:
             self.assertIn(f"<title>{name}</title>", text)
 
+    def test_only_the_same_work_on_the_same_column_is_one_run(self):
+        rows = [BY_NAME[name] for name in ("send-64", "bystander-timer", "bystander-ping")]
+        found = shared(jobs(rows, "cost", [1500, 9000], lambda row: ("kiwarp", "kiwarp-nocrc")))
+        self.assertEqual([(j.mtu, j.variant, [each.row.name for each in j.each]) for j in found],
+                         [(mtu, variant, names) for mtu in (1500, 9000) for variant in ("kiwarp", "kiwarp-nocrc")
+                          for names in (["send-64"], ["bystander-timer", "bystander-ping"])])
+
     def test_rounds_alternate(self):
         found: list[Job] = jobs([BY_NAME["send-64k"]], "cost", [1500],
                                 lambda row: ("kiwarp", "siw"), rounds=2)
@@ -314,9 +321,10 @@ class Number:
 
 
 class Shell:
-    """A machine that does a plan without one: it dies at 13."""
+    """A machine that does a plan without one: it dies at 13. Each kiwarp-bench prints what BENCH is."""
 
     name = "cost"
+    BENCH = "timer_99_9=150.5 ping_99_9=400.5"
 
     def builds(self, names, _extra):
         return {name: Build("module") for name in names}
@@ -326,6 +334,7 @@ class Shell:
             cd {out} && mkdir run && exec >script.log
             use_net() {{ :; }}; use_device() {{ :; }}; leave_device() {{ :; }}
             one() {{ [ "$2" != 13 ] || exit 1; echo "$2" >run/"$1".out; echo "done $1 0"; }}
+            measure() {{ echo {self.BENCH} >run/"$1".out; echo "done $1 0"; }}
             . ./plan && echo finished"""]
 
 
@@ -365,6 +374,31 @@ class Machines(unittest.TestCase):
         found = self.run_all({"tcp": 1}, 2, known)
         self.assertEqual(found, {("send-4k", "kiwarp"): 7.0, ("send-64k", "tcp"): 1.0,
                                  ("read-64k", "tcp"): 1.0})
+
+    def bystanders(self, output):
+        """What the machine was told to do, and what both rows then are."""
+        machine = Shell()
+        machine.BENCH = output
+        rows = [BY_NAME[name] for name in ("bystander-timer", "bystander-ping")]
+        todo = shared(jobs(rows, "cost", [1500], lambda row: ("tcp",)))
+        shown = []
+        with tempfile.TemporaryDirectory() as folder:
+            runner = Runner(machine, Path(folder) / "cost", {})
+            found = runner.run(todo, lambda done, job, _, value: shown.append((done, job.row.name, value)))
+            plan = (Path(folder) / "cost" / "plan").read_text()
+        return plan.count("measure "), shown, {r.row: r.missing or r.value for r in found}
+
+    def test_one_run_has_both_figures_of_a_bystander(self):
+        runs, shown, found = self.bystanders("timer_99_9=150.5 ping_99_9=400.5")
+        self.assertEqual(runs, 1)
+        self.assertEqual(shown, [(1, "bystander-timer", 150.5), (2, "bystander-ping", 400.5)])
+        self.assertEqual(found, {"bystander-timer": 150.5, "bystander-ping": 400.5})
+
+    def test_a_figure_that_a_run_has_not_got_is_missing_alone(self):
+        runs, _, found = self.bystanders("timer_99_9=150.5 failed: no sample of ping")
+        self.assertEqual(runs, 1)
+        self.assertEqual(found["bystander-timer"], 150.5)
+        self.assertIn("no sample of ping", found["bystander-ping"])
 
 
 class Contention(unittest.TestCase):
