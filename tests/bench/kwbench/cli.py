@@ -14,7 +14,7 @@ from typing import Callable
 from . import contention, native, native_report, natively, profile, report
 from .machine import (TOP, CostBench, Failed, Runner, build_here,
                       build_revision, output_of, say)
-from .plan import SMOKE_FACTOR, Job, jobs, select, shared, usual_variants
+from .plan import SMOKE_FACTOR, Job, jobs, kind_of, select, shared, usual_variants
 from .results import TOLERANCE, Result, Results, differences, failures
 from .rows import ROWS, Row
 
@@ -30,7 +30,8 @@ def parse(arguments: list[str], about: str) -> argparse.Namespace:
     add("--smoke", action="store_true", help="one row of each kind, a few messages: that it works; prints TAP")
     add("--only", default="*", metavar="PATTERN", help="rows that match, of several, with commas")
     add("--mtu", default="", metavar="N[,N]", help="of 1500, 9000, 65536")
-    add("--variant", default="", metavar="NAME[,NAME]", help="these columns only")
+    add("--variant", default="", metavar="NAME[,NAME]", help="these columns only; with other settings as "
+        "kiwarp:crc=0:zcopy_min=65536")
     add("--bench", default="", choices=["cost", "native"], help="[both; with --quick or --compare: cost]")
     add("--native", action="store_true", help="as --bench native: the rows for every day beside all others, "
         "or with --compare beside other trees")
@@ -221,7 +222,9 @@ def run(args: argparse.Namespace) -> int:
     usual = usual_variants(args.quick, args.smoke)
 
     def variants(row):
-        return [v for v in ((*row.variants, *row.asked) if wanted else usual(row)) if not wanted or v in wanted]
+        if wanted is None:
+            return usual(row)
+        return [v for v in wanted if kind_of(v) in (*row.variants, *row.asked)]
 
     mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500] if small else [1500, 9000, 65536]
     build_here(BUILD)

@@ -12,7 +12,7 @@ from typing import Callable
 from . import native_profile, native_report, report
 from .machine import TOP, Failed, NativeBench, build_here, build_revision, build_tree, output_of, say
 from .native import SMOKE_MESSAGES, Campaign, Measured, Pair, Session, messages_of, net_for
-from .plan import Build, select, variant_of
+from .plan import Build, kind_of, select, variant_of
 from .profile import Profile
 from .rows import STORAGES, VARIANTS, Row
 from .tools import PROGRAM
@@ -33,7 +33,7 @@ EQUAL = 0.02
 def known_column(name: str) -> str:
     # Its wires are plain ones.
     known = [v.name for v in VARIANTS.values() if not v.wire]
-    if name.split(":")[0] not in known:
+    if kind_of(name) not in known:
         raise Failed(f"no column {name}: there are {', '.join(known)}, with settings as kiwarp:crc=0")
     return name
 

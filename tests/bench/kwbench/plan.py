@@ -59,7 +59,7 @@ def _tool(row: Row, variant: str, factor: float) -> Tool | None:
 def jobs(rows: list[Row], bench: str, mtus: Iterable[int], variants: Callable[[Row], Iterable[str]],
          rounds: int = 1, factor: float = 1.0) -> list[Job]:
     """In the order in which the guest does them: each MTU, net, round and variant by itself."""
-    order = [*VARIANTS, "base", "head"]
+    order = dict.fromkeys((*VARIANTS, "base", "head", *(v for row in rows for v in variants(row))))
     found = []
     for mtu in mtus:
         for storage in STORAGES:
@@ -93,6 +93,11 @@ def usual_variants(quick: bool, smoke: bool) -> Callable[[Row], Iterable[str]]:
                     and not (row.storage and v in ("kiwarp-nocrc", "siw-gso"))]
         return row.variants
     return chosen
+
+
+def kind_of(name: str) -> str:
+    """Of a column, which may have other settings."""
+    return name.split(":")[0]
 
 
 def variant_of(name: str) -> Variant:

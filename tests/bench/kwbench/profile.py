@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Iterable, Iterator
 
 from .machine import CostBench, Failed, Runner, output_of, say
-from .plan import Job, variant_of
+from .plan import Job, kind_of, variant_of
 from .report import number, table
 from .rows import STORAGES, VARIANTS, Row
 from .tools import Client, Disk, Iperf3, Perftest, Tool
@@ -216,14 +216,14 @@ def _jobs(rows: Iterable[Row], variants: list[str], mtu: int) -> list[Job]:
         for variant in variants:
             for row in rows:
                 tool = row.plain if variant.startswith("tcp") else row.tool
-                if tool and row.storage == storage and variant in row.variants:
+                if tool and row.storage == storage and kind_of(variant) in row.variants:
                     found.append(Job("cost", row, mtu, variant, tool))
     return found
 
 
 def measure(rows: list[Row], variants: list[str], mtu: int, build: Path) -> list[Profile]:
     """Of rows, each on each of the variants that it is measured on."""
-    unknown = [v for v in variants if v not in VARIANTS]
+    unknown = [v for v in variants if kind_of(v) not in VARIANTS]
     if unknown:
         raise Failed(f"no variant {unknown[0]}: there are {', '.join(VARIANTS)}")
     jobs = _jobs(rows, variants, mtu)

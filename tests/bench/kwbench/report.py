@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from html import escape
+from typing import Iterable
 
 from . import svg
+from .plan import variant_of
 from .results import Results, better, best_siw, differences, judge
 from .rows import BY_NAME, ROWS, VARIANTS, Row
 
@@ -47,11 +49,17 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
+def _columns(measured: Iterable[str]) -> list[str]:
+    """Those that were measured, in the table's order, and behind them those with other settings."""
+    seen = dict.fromkeys(measured)
+    return [v for v in dict.fromkeys((*VARIANTS, *seen)) if v in seen]
+
+
 def section(results: Results, bench: str, mtu: int) -> str:
     """One table: a row a line, a variant a column, what Kiwarp is worth beside them."""
     here = [r for r in results.results if (r.bench, r.mtu) == (bench, mtu)]
     names = {r.row for r in here}
-    variants = [v for v in VARIANTS if any(r.variant == v for r in here)]
+    variants = _columns(r.variant for r in here)
     lines = []
     for row in ROWS:
         if row.name not in names:
@@ -62,7 +70,7 @@ def section(results: Results, bench: str, mtu: int) -> str:
                       times(better(row, own, best_siw(results, bench, row, mtu))),
                       times(better(row, own, results.value(bench, row.name, mtu, "tcp"))),
                       _target(results, bench, row, mtu)])
-    header = ["", *(VARIANTS[v].title for v in variants), "to the best siw", "to TCP", "target"]
+    header = ["", *(variant_of(v).title for v in variants), "to the best siw", "to TCP", "target"]
     return f"## {BENCHES[bench]}, MTU {mtu}\n\n" + table(header, lines)
 
 
@@ -99,7 +107,7 @@ def _relative(results: Results, bench: str, mtu: int) -> str:
     rows = []
     for row in ROWS:
         tcp = results.value(bench, row.name, mtu, "tcp")
-        values = [(v, r) for v in VARIANTS if v not in ("tcp", "tcp-digest")
+        values = [(v, r) for v in _columns(r.variant for r in results.results) if v not in ("tcp", "tcp-digest")
                   and (r := better(row, results.value(bench, row.name, mtu, v), tcp))]
         if values and not row.curve:
             rows.append((row.title, values))
@@ -112,7 +120,7 @@ def _curves(results: Results, bench: str, mtu: int) -> list[str]:
         rows = [r for r in ROWS if r.curve and r.curve[0] == name]
         series = {v: [(r.curve[1], value) for r in rows if r.curve
                       and (value := results.value(bench, r.name, mtu, v)) is not None]
-                  for v in VARIANTS}
+                  for v in _columns(r.variant for r in results.results)}
         series = {v: points for v, points in series.items() if len(points) > 1}
         if series:
             what = "size of a message, bytes" if name.endswith("by size") else name

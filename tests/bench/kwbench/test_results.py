@@ -294,6 +294,17 @@ class Plans(unittest.TestCase):
         for name in VARIANTS:
             self.assertIn(f"<title>{name}</title>", text)
 
+    def test_a_column_may_have_other_settings(self):
+        column = "kiwarp:large_fpdu=1:fpdu_max=16384"
+        found = jobs([BY_NAME["send-64k"]], "cost", [1500], lambda row: (column, "kiwarp"))
+        self.assertEqual([j.variant for j in found], ["kiwarp", column])
+        builds = {name: Build("/k.ko", "/lib") for name in ("kiwarp", column)}
+        self.assertIn("use_device kiwarp /k.ko /lib large_fpdu=1 fpdu_max=16384",
+                      script(list(enumerate(found)), builds).splitlines())
+        shown = report.section(results(("send-64k", column, 700.0), ("send-64k", "kiwarp", 600.0)), "cost", 1500)
+        self.assertIn("| Kiwarp | Kiwarp, large_fpdu=1 fpdu_max=16384 |", shown)
+        self.assertIn("| 600 | 700 |", shown)
+
     def test_only_the_same_work_on_the_same_column_is_one_run(self):
         rows = [BY_NAME[name] for name in ("send-64", "bystander-timer", "bystander-ping")]
         found = shared(jobs(rows, "cost", [1500, 9000], lambda row: ("kiwarp", "kiwarp-nocrc")))
