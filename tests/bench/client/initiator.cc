@@ -2,6 +2,7 @@
 #include "client/initiator.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "common/error.h"
 
@@ -38,31 +39,45 @@ ibv_wr_opcode opcodeOf(Op op) {
 }  // namespace
 
 Initiator::Initiator(const Plan& plan, vm::Address address, vm::Control& control)
-    : plan_(plan), wrs_(plan.list) {
-  connect(address);
+    : plan_(plan), address_(address), wrs_(plan.list) {
+  connect();
   // Where each connection's Writes go and its Reads come from.
   const vm::ControlMessage region = control.receive(vm::Deadline(kTimeLimit));
   if (region.type != kRegion) fail("the target did not tell its region");
-  for (uint64_t i = 0; i < plan_.connections; ++i) {
+  for (uint64_t i = 0; i < plan_.connectedBefore(); ++i) {
     end_->lane(i).remote_address = region.value[0] + i * plan_.size;
     end_->lane(i).remote_key = static_cast<uint32_t>(region.value[1]);
   }
 }
 
-void Initiator::connect(vm::Address address) {
-  const vm::Deadline deadline(kTimeLimit);
+vm::CmId Initiator::resolved() {
+  vm::CmId id = events_.createId();
+  vm::resolve(events_, id, address_, vm::Deadline(kTimeLimit));
+  if (end_) return id;
+  const uint64_t receives = plan_.op == Op::kChurn ? Plan::kChurnReceives : kReplies;
+  end_ = std::make_unique<VerbsEnd>(id->verbs, plan_, receives);
+  device_ = ibv_get_device_name(id->verbs->device);
+  return id;
+}
+
+bool Initiator::establish(vm::CmId id, uint64_t index) {
+  rdma_cm_id* raw = id.get();
+  end_->prepare(std::move(id), index);
+  const int error = vm::startConnect(raw, {});
+  if (error == EADDRINUSE) return false;
+  if (error) fail("rdma_connect: %s", vm::errnoName(error).c_str());
+  events_.expect(RDMA_CM_EVENT_ESTABLISHED, vm::Deadline(kTimeLimit));
+  return true;
+}
+
+void Initiator::connect() {
   const Clock::time_point start = Clock::now();
-  for (uint64_t i = 0; i < plan_.allConnections(); ++i) {
-    vm::CmId id = events_.createId();
-    vm::resolve(events_, id, address, deadline);
-    if (!end_) end_ = std::make_unique<VerbsEnd>(id->verbs, plan_, kReplies);
-    rdma_cm_id* raw = id.get();
-    end_->prepare(std::move(id), i);
-    if (int error = vm::startConnect(raw, {}))
-      fail("rdma_connect: %s", vm::errnoName(error).c_str());
-    events_.expect(RDMA_CM_EVENT_ESTABLISHED, deadline);
+  for (uint64_t i = 0; i < plan_.connectedBefore(); ++i) {
+    while (!establish(resolved(), i)) ++repeats_;
   }
   connect_seconds_ = secondsSince(start);
+  // The queues of a program that connects all the time are there before.
+  if (!end_) resolved();
 }
 
 double Initiator::run(uint64_t messages) {
@@ -70,6 +85,7 @@ double Initiator::run(uint64_t messages) {
     Lane& lane = end_->lane(i);
     lane.posted = lane.completed = lane.arrived = 0;
   }
+  if (plan_.op == Op::kChurn) return runChurn(messages);
   return plan_.op == Op::kLatency ? runLatency(messages) : runMessages(messages);
 }
 
@@ -179,6 +195,23 @@ double Initiator::runMessages(uint64_t messages) {
     if (all) return secondsSince(start);
     for (const ibv_wc& wc : end_->completions().wait()) take(wc);
   }
+}
+
+// Waits for the answer, and for its own Send: what is disconnected then has nothing to flush.
+void Initiator::connectSendDisconnect() {
+  while (!establish(resolved(), 0)) ++repeats_;
+  end_->postSend(0, static_cast<uint32_t>(plan_.size), true);
+  for (size_t done = 0; done < 2;) done += end_->completions().wait().size();
+  vm::CmId& id = end_->lane(0).id;
+  vm::checkErrno(rdma_disconnect(id.get()), "rdma_disconnect");
+  events_.expect(RDMA_CM_EVENT_DISCONNECTED, vm::Deadline(kTimeLimit));
+  id.reset();
+}
+
+double Initiator::runChurn(uint64_t messages) {
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < messages; ++i) connectSendDisconnect();
+  return secondsSince(start);
 }
 
 double Initiator::runLatency(uint64_t messages) {

@@ -16,12 +16,21 @@ class Initiator {
   Initiator(const Plan& plan, vm::Address address, vm::Control& control);
 
   double connectSeconds() const { return connect_seconds_; }
-  std::string deviceName() { return ibv_get_device_name(end_->lane(0).id->verbs->device); }
+  // How often another port had to be tried.
+  uint64_t repeats() const { return repeats_; }
+  std::string deviceName() const { return device_; }
   // So many messages on each connection; returns when the target has all of them. In seconds.
   double run(uint64_t messages);
 
  private:
-  void connect(vm::Address address);
+  void connect();
+  // An identifier whose device and route are known. The first one decides where the queues are.
+  vm::CmId resolved();
+  // False if the port that rdma_cm chose is in use: of a connection that has ended TCP keeps it for
+  // a minute, which rdma_cm does not know.
+  bool establish(vm::CmId id, uint64_t index);
+  void connectSendDisconnect();
+  double runChurn(uint64_t messages);
   double runMessages(uint64_t messages);
   double runLatency(uint64_t messages);
   bool mayPost(const Lane& lane, uint64_t messages) const;
@@ -38,10 +47,13 @@ class Initiator {
   void take(const ibv_wc& wc);
 
   const Plan plan_;
+  const vm::Address address_;
   vm::EventChannel events_;
   std::unique_ptr<VerbsEnd> end_;
   std::vector<ibv_send_wr> wrs_;
+  std::string device_;
   double connect_seconds_ = 0;
+  uint64_t repeats_ = 0;
 };
 
 }  // namespace kiwarp::bench

@@ -32,11 +32,12 @@ constexpr char kUsage[] =
     "kiwarp-bench --disk DEVICE|FILE OPTION...         I/O on a disk, or a file; prints the "
     "result\n"
     "kiwarp-bench --basics                             what calls, switches, timers take here\n"
-    "  --op send|write|read|latency|idle|write-imm|fetch-add\n"
-    "                    what is done [send]; on a disk write|read\n"
+    "  --op send|write|read|latency|idle|write-imm|fetch-add|churn\n"
+    "                    what is done [send]; on a disk write|read; churn: a connection for each\n"
+    "                    message and its answer\n"
     "  --random          on a disk, not one after the other\n"
     "  --scattered       on a disk, from pages of which no two are neighbours\n"
-    "  --tcp             over plain TCP sockets (send, latency, idle)\n"
+    "  --tcp             over plain TCP sockets (send, latency, idle, churn)\n"
     "  --rsocket         the same over rsockets\n"
     "  --tls             with --tcp: the kernel encrypts (AES-GCM with keys of zeros)\n"
     "  --srq             receives are of one shared receive queue at each end\n"
@@ -151,6 +152,8 @@ void print(const Plan& plan, const Settings& settings, double connecting, double
               static_cast<double>(memory) / all / 2);
   if (plan.op == Op::kLatency) {
     std::printf(" latency_us=%.3f", took / messages / 2 * 1e6);
+  } else if (plan.op == Op::kChurn) {
+    std::printf(" connections_per_s=%.1f", messages / took);
   } else if (plan.op != Op::kIdle) {
     std::printf(" messages_per_s=%.1f mib_per_s=%.3f", messages / took,
                 messages * static_cast<double>(plan.size) / took / (1 << 20));
@@ -208,6 +211,9 @@ void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_
     if (bystander) bystander->endAndPrint();
   }
   print(plan, settings, end.connectSeconds(), took, memory);
+  if (end.repeats() > 0) {
+    std::printf("other ports tried: %llu\n", static_cast<unsigned long long>(end.repeats()));
+  }
 }
 
 int runInitiator(const Settings& settings, Plan plan) {

@@ -80,11 +80,13 @@ void Plan::check() const {
   if (receives < 2 || receives < list) fail("--receives is less than --list, or than 2");
   if (connections == 0 || count == 0 || size == 0) fail("nothing to do");
   if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
+  if (op == Op::kChurn && (connections != 1 || idle > 0)) fail("churn is of one at a time");
+  if (op == Op::kChurn && (srq || rsocket || tls || poll)) fail("churn is without these options");
   if (op == Op::kFetchAdd && size != kAtomicSize) fail("an atomic operation is on 8 bytes");
   if (bystander && op == Op::kIdle) fail("there is nothing that a bystander could notice");
   if (tls && !tcp) fail("--tls goes with --tcp");
   if (tcp && rsocket) fail("it is --tcp or --rsocket");
-  if (sockets() && op != Op::kSend && op != Op::kLatency && op != Op::kIdle) {
+  if (sockets() && op != Op::kSend && op != Op::kLatency && op != Op::kIdle && op != Op::kChurn) {
     fail("sockets only send");
   }
   if (sockets() && (srq || poll_ex || post_wr)) fail("sockets have no queues");
@@ -94,8 +96,8 @@ void Plan::check() const {
 }
 
 Op parseOp(const std::string& name) {
-  const char* const names[] = {"send", "write",     "read",     "latency",
-                               "idle", "write-imm", "fetch-add"};
+  const char* const names[] = {"send", "write",     "read",      "latency",
+                               "idle", "write-imm", "fetch-add", "churn"};
   for (uint64_t i = 0; i < std::size(names); ++i) {
     if (name == names[i]) return static_cast<Op>(i);
   }

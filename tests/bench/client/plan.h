@@ -8,7 +8,7 @@
 
 namespace kiwarp::bench {
 
-enum class Op : uint64_t { kSend, kWrite, kRead, kLatency, kIdle, kWriteImm, kFetchAdd };
+enum class Op : uint64_t { kSend, kWrite, kRead, kLatency, kIdle, kWriteImm, kFetchAdd, kChurn };
 
 constexpr uint64_t kAtomicSize = 8;
 
@@ -36,6 +36,10 @@ struct Plan {
   uint64_t regions = 0;      // memory regions that nobody uses, at each end
 
   uint64_t allConnections() const { return connections + idle; }
+  // Those that are made before the run: of kChurn each message has one of its own.
+  uint64_t connectedBefore() const { return op == Op::kChurn ? 0 : allConnections(); }
+  // What an end has posted at once on a connection of its own for each message.
+  static constexpr uint64_t kChurnReceives = 1;
   // A target answers so many messages with one of no length: their receives are posted again.
   uint64_t window() const { return receives / 2; }
   // Neither has queues of its own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "client/verbs_end.h"
@@ -20,9 +21,13 @@ class Target {
 
  private:
   void take(uint64_t index, uint64_t expected);
+  void acceptOne(rdma_cm_id* request, uint64_t index);
+  vm::CmEvent awaitEvent(rdma_cm_event_type type);
+  void serveConnection();
 
   const Plan plan_;
   vm::EventChannel events_;
+  std::deque<vm::CmEvent> early_;  // came before what was waited for
   vm::CmId listener_;
   VerbsEnd end_;
 };

@@ -78,14 +78,27 @@ void TcpEnd::encrypt(int fd) {
   vm::checkErrno(setsockopt(fd, SOL_TLS, TLS_RX, &keys, sizeof(keys)), "TLS_RX");
 }
 
+void TcpEnd::connectOne() {
+  add(calls_->socket(peer_->family(), SOCK_STREAM, 0));
+  vm::checkErrno(calls_->connect(fds_.back(), peer_->get(), peer_->length), "connect");
+  encrypt(fds_.back());
+}
+
+void TcpEnd::acceptOne(int listener) {
+  add(calls_->accept(listener, nullptr, nullptr));
+  encrypt(fds_.back());
+}
+
+void TcpEnd::closeLast() {
+  calls_->close(fds_.back());
+  fds_.pop_back();
+}
+
 TcpEnd TcpEnd::connect(const Plan& plan, vm::Address address) {
   TcpEnd end(plan);
+  end.peer_ = address;
   const Clock::time_point start = Clock::now();
-  for (uint64_t i = 0; i < plan.allConnections(); ++i) {
-    end.add(end.calls_->socket(address.family(), SOCK_STREAM, 0));
-    vm::checkErrno(end.calls_->connect(end.fds_.back(), address.get(), address.length), "connect");
-    end.encrypt(end.fds_.back());
-  }
+  for (uint64_t i = 0; i < plan.connectedBefore(); ++i) end.connectOne();
   end.connect_seconds_ = secondsSince(start);
   return end;
 }
@@ -103,17 +116,18 @@ int TcpEnd::listen(const Plan& plan, vm::Address address) {
 
 TcpEnd TcpEnd::accept(const Plan& plan, int listener) {
   TcpEnd end(plan);
-  for (uint64_t i = 0; i < plan.allConnections(); ++i) {
-    end.add(end.calls_->accept(listener, nullptr, nullptr));
-    end.encrypt(end.fds_.back());
+  if (plan.op == Op::kChurn) {
+    end.fds_.push_back(listener);
+    return end;
   }
+  for (uint64_t i = 0; i < plan.allConnections(); ++i) end.acceptOne(listener);
   end.calls_->close(listener);
   return end;
 }
 
 void TcpEnd::writeAll(size_t length) {
   for (size_t done = 0; done < length;) {
-    const ssize_t n = calls_->write(fds_[0], buffer_.data() + done, length - done);
+    const ssize_t n = calls_->write(fds_.back(), buffer_.data() + done, length - done);
     if (n <= 0) fail("write: %s", vm::errnoName(errno).c_str());
     done += static_cast<size_t>(n);
   }
@@ -122,7 +136,7 @@ void TcpEnd::writeAll(size_t length) {
 void TcpEnd::readAll(size_t length) {
   int empty = 0;
   while (length > 0) {
-    const ssize_t n = calls_->recv(fds_[0], buffer_.data(), std::min(length, buffer_.size()),
+    const ssize_t n = calls_->recv(fds_.back(), buffer_.data(), std::min(length, buffer_.size()),
                                    plan_.poll ? MSG_DONTWAIT : 0);
     if (n < 0 && errno == EAGAIN) {
       // As with ibv_poll_cq(): whoever it waits for may want this CPU.
@@ -134,7 +148,31 @@ void TcpEnd::readAll(size_t length) {
   }
 }
 
+double TcpEnd::runChurn(uint64_t messages) {
+  const Clock::time_point start = Clock::now();
+  for (uint64_t i = 0; i < messages; ++i) {
+    connectOne();
+    writeAll(plan_.size);
+    readAll(plan_.size);
+    closeLast();
+  }
+  return secondsSince(start);
+}
+
+void TcpEnd::serveChurn(uint64_t messages) {
+  const int listener = fds_[0];
+  for (uint64_t i = 0; i < messages; ++i) {
+    acceptOne(listener);
+    readAll(plan_.size);
+    writeAll(plan_.size);
+    // The peer closes first, as it disconnects first over RDMA.
+    if (calls_->recv(fds_.back(), buffer_.data(), 1, 0) != 0) fail("the peer did not close");
+    closeLast();
+  }
+}
+
 double TcpEnd::run(uint64_t messages) {
+  if (plan_.op == Op::kChurn) return runChurn(messages);
   const Clock::time_point start = Clock::now();
   for (uint64_t i = 0; i < messages; ++i) {
     writeAll(plan_.size);
@@ -145,7 +183,9 @@ double TcpEnd::run(uint64_t messages) {
 }
 
 void TcpEnd::serve(uint64_t messages) {
-  if (plan_.op == Op::kLatency) {
+  if (plan_.op == Op::kChurn) {
+    serveChurn(messages);
+  } else if (plan_.op == Op::kLatency) {
     for (uint64_t i = 0; i < messages; ++i) {
       readAll(plan_.size);
       writeAll(plan_.size);

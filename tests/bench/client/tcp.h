@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class TcpEnd {
   TcpEnd& operator=(const TcpEnd&) = delete;
 
   double connectSeconds() const { return connect_seconds_; }
+  uint64_t repeats() const { return 0; }
   std::string deviceName() const { return {}; }  // none
   // At the end that connected; in seconds.
   double run(uint64_t messages);
@@ -34,13 +36,19 @@ class TcpEnd {
   explicit TcpEnd(const Plan& plan);
   void add(int fd);
   void encrypt(int fd);
+  void connectOne();
+  void acceptOne(int listener);
+  void closeLast();
+  double runChurn(uint64_t messages);
+  void serveChurn(uint64_t messages);
   void writeAll(size_t length);
   void readAll(size_t length);
 
   Plan plan_;
+  std::optional<vm::Address> peer_;  // at the end that connects
   const SocketCalls* calls_;
   std::vector<uint8_t> buffer_;
-  std::vector<int> fds_;
+  std::vector<int> fds_;  // the last one carries the messages
   double connect_seconds_ = 0;
 };
 

@@ -38,7 +38,7 @@ MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-
             "latency-64-poll": 6002, "nvme-read-4k-32": 12002, "nvme-write-4k-1": 6002,
             "nvme-write-4k-8": 12002, "nvme-write-4k-32": 12002, "latency-64-rsocket": 6002,
             "iser-read-4k-8": 12002,
-            "connect": SIW_QPS,
+            "connect": SIW_QPS, "churn-64": 402,
             # All connections together, as many for each.
             **{f"send-by-connections-{n}": 6000 for n in (1, 2, 4, 8, 16)}}
 MESSAGES_OF_64K = 6002

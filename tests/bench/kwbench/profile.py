@@ -148,8 +148,9 @@ def operation(row: Row, tool: Tool, value: float) -> float:
     size = {"4k": 4096, "128k": 131072}[tool.size] if isinstance(tool, Disk) else 65536
     if isinstance(tool, (Client, Perftest)):
         size = tool.size
-    return {"us": value, "MiB/s": size / 2**20 / value * 1e6, "MB/s": size / value,
-            "IOPS": 1e6 / value, "messages/s": 1e6 / value, "operations/s": 1e6 / value}[row.unit]
+    if row.unit == "IOPS" or row.unit.endswith("s/s"):
+        return 1e6 / value
+    return {"us": value, "MiB/s": size / 2**20 / value * 1e6, "MB/s": size / value}[row.unit]
 
 
 def longer(row: Row, tool: Tool, value: float) -> Tool:

@@ -356,12 +356,19 @@ def _bystander(name: str, title: str) -> Row:
                targets=tuple(Target(v, 1.0) for v in KIWARP))
 
 
+def _churn() -> Row:
+    tool = Client("churn", 64, 400, "connections_per_s")
+    return Row("churn-64", "connect, send 64 B there and back, disconnect", "connections/s", tool, tool,
+               group="churn", variants=("tcp", *KIWARP, *SIW), mtus=(1500,), smoke=True, native=True)
+
+
 # What a stream of long messages does to others that share its CPU: no more than TCP's does.
 BYSTANDERS = (_bystander("timer", "delay of a 1 ms timer"), _bystander("ping", "short message there and back over TCP"))
 
 ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *TLS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
-                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle(), *BYSTANDERS)
+                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle(), _churn(),
+                         *BYSTANDERS)
 BY_NAME = {row.name: row for row in ROWS}
 # Left out of the subset for every day: who is not the best of his kind takes the most time.
 QUICK_LEFT_OUT = ("siw-crc",)

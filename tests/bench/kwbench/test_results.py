@@ -225,7 +225,8 @@ class Profiles(unittest.TestCase):
     def test_what_an_operation_costs(self):
         for row, value, cost in (("send-64k", 62.5, 1000.0), ("latency-64", 20.0, 20.0),
                                  ("nvme-read-4k-1", 10000.0, 100.0),
-                                 ("nvme-read-128k", 131.072, 1000.0), ("send-64", 1e5, 10.0)):
+                                 ("nvme-read-128k", 131.072, 1000.0), ("send-64", 1e5, 10.0),
+                                 ("churn-64", 2000.0, 500.0), ("atomic-64", 1e5, 10.0)):
             self.assertAlmostEqual(profile.operation(BY_NAME[row], BY_NAME[row].tool, value), cost)
 
     def test_a_transfer_is_long_enough(self):
