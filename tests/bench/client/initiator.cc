@@ -64,7 +64,12 @@ bool Initiator::establish(vm::CmId id, uint64_t index) {
   rdma_cm_id* raw = id.get();
   end_->prepare(std::move(id), index);
   const int error = vm::startConnect(raw, {});
-  if (error == EADDRINUSE) return false;
+  if (error == EADDRINUSE) {
+    // Some devices flush the receives of a queue that never was connected.
+    end_->lane(index).id.reset();
+    end_->completions().drop();
+    return false;
+  }
   if (error) fail("rdma_connect: %s", vm::errnoName(error).c_str());
   events_.expect(RDMA_CM_EVENT_ESTABLISHED, vm::Deadline(kTimeLimit));
   return true;

@@ -63,7 +63,7 @@ vm::CmEvent Target::awaitEvent(rdma_cm_event_type type) {
   const vm::Deadline deadline(kTimeLimit);
   for (auto it = early_.begin(); it != early_.end(); ++it) {
     if (it->type != type) continue;
-    const vm::CmEvent found = *it;
+    vm::CmEvent found = *it;
     early_.erase(it);
     return found;
   }

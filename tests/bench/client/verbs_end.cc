@@ -120,6 +120,11 @@ std::span<const ibv_wc> Completions::wait() {
   return seen;
 }
 
+void Completions::drop() {
+  while (poll() > 0) {
+  }
+}
+
 VerbsEnd::VerbsEnd(ibv_context* context, const Plan& plan, uint64_t receives)
     : plan_(plan),
       receives_(receives),

@@ -28,6 +28,8 @@ class Completions {
   ibv_cq* get() const { return cq_.get(); }
   // One or more; throws when one of them is an error.
   std::span<const ibv_wc> wait();
+  // Forgets what there is, of queues that were destroyed.
+  void drop();
 
  private:
   int poll();
