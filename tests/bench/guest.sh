@@ -19,8 +19,8 @@ net='' module='' broken='' profile=''
 # What an experiment prints is for its log; what the host reads goes to the script's own output.
 exec 3>&1
 
-# use_net MTU [wireguard|ipsec|tls|delay TIME]: a veth pair between the namespaces a and b, or what is encrypted
-# on it, or one on which programs can encrypt, or one that takes so long in each direction;
+# use_net MTU [wireguard|ipsec|tls|delay TIME|cards]: a veth pair between the namespaces a and b, or what is encrypted
+# on it, or one on which programs can encrypt, or one that takes so long in each direction; or the guest's two cards;
 # 65536 is lo's, between the processes of one namespace, by an address of a dummy interface.
 use_net() {
 	leave_net
@@ -31,11 +31,40 @@ use_net() {
 		ip addr add 10.1.0.1/24 dev va
 		ip link set va up
 		net=dummy
+	elif [ "${2:-}" = cards ]; then
+		use_cards "$1"
+		net=cards
 	else
 		make_net "$1"
 		net=namespaces
 		[ -z "${2:-}" ] || "inside_$2" "${@:3}" >"$LOGS/$2" 2>&1 || die "no $2"
 	fi
+}
+
+# use_cards MTU: each in a namespace, in the place of an end of a veth pair.
+use_cards() {
+	modprobe e1000e || die "no e1000e"
+	until_true 10 card 2 || die "the guest has no cards"
+	ip netns add a
+	ip netns add b
+	ip link set "$(card 1)" netns a name va mtu "$1"
+	ip link set "$(card 2)" netns b name vb mtu "$1"
+	end_of_net a 1
+	end_of_net b 2
+	until_true 10 carrier a va || die "no carrier"
+	until_true 10 carrier b vb || die "no carrier"
+}
+
+# card NUMBER: what its interface is called, by the address that scripts/guest gives it.
+card() { ip -br link | awk -v address="52:54:00:00:01:0$1" '$3 == address { print $1; found = 1 } END { exit !found }'; }
+carrier() { ip -n "$1" link show "$2" | grep -q 'state UP'; }
+
+# A card outlives its namespace: the first one gets it back.
+leave_cards() {
+	ip -n a link set va netns 1 name card1
+	ip -n b link set vb netns 1 name card2
+	ip netns del a
+	ip netns del b
 }
 
 inside_tls() { encryption_modules; modprobe tls; }
@@ -58,6 +87,7 @@ leave_net() {
 	case $net in
 	namespaces) ip netns del a; ip netns del b; until_true 10 no_interface va ;;
 	dummy) ip link del va ;;
+	cards) leave_cards ;;
 	wire) leave_wire ;;
 	esac
 	net=''

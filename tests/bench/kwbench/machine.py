@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Iterable, Iterator
 
-from .plan import Build, Job, script, variant_of
+from .plan import Build, Job, script, variant_of, wants_cards
 from .results import Result
 
 TOP = Path(__file__).resolve().parents[3]
@@ -96,9 +96,10 @@ class CostBench:
                 found[name] = Build(str(self.build / "kiwarp.ko"), str(self.build / "libkiwarp"))
         return found
 
-    def command(self, out: Path, memory: int) -> list[str]:
+    def command(self, out: Path, memory: int, cards: bool = False) -> list[str]:
         return [str(TOP / "scripts" / "guest"), "--quiet", "--icount", "--timeout", "7200",
-                "--mem", str(memory), "--out", str(out), str(TOP / "tests/bench/guest.sh")]
+                *(("--wire", "e1000e") if cards else ()), "--mem", str(memory), "--out", str(out),
+                str(TOP / "tests/bench/guest.sh")]
 
 
 class NativeBench:
@@ -274,7 +275,7 @@ class Lane:
         (self.out / "plan").write_text(self.runner.prologue + script(todo, builds))
         waiting = dict(todo)
         with (self.out / "machine.log").open("wb") as log:
-            process = subprocess.Popen(self.runner.bench.command(self.out, memory),
+            process = subprocess.Popen(self.runner.bench.command(self.out, memory, wants_cards(todo)),
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             self.process = process
             try:

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
-from .rows import QUICK_LEFT_OUT, ROWS, STORAGES, VARIANTS, Row, Variant
+from .rows import CARDS, QUICK_LEFT_OUT, ROWS, STORAGES, VARIANTS, Row, Variant
 from .tools import Client, Tool
 
 SMOKE_FACTOR = 0.02
@@ -108,6 +108,10 @@ def variant_of(name: str) -> Variant:
         return variant
     return replace(variant, title=f"{variant.title}, {' '.join(settings)}",
                    settings=(*variant.settings, *settings), name=name)
+
+
+def wants_cards(todo: list[tuple[int, Job]]) -> bool:
+    return any(variant_of(job.variant).wire == CARDS for _, job in todo)
 
 
 def script(todo: list[tuple[int, Job]], builds: dict[str, Build]) -> str:

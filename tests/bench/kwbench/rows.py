@@ -17,13 +17,16 @@ class Variant:
     siw: str | None = None  # the options of scripts/siw
     nvme: tuple[str, ...] = ()  # more options of nvme connect
     iscsi: tuple[str, ...] = ()  # the digests of an iSCSI session
-    wire: str = ""  # what the wire is inside of, or its delay: arguments of guest.sh's use_net
+    wire: str = ""  # what the wire is inside of, its delay, or CARDS: arguments of guest.sh's use_net
 
     def use_disk(self, storage: str) -> list[str]:
         """guest.sh's call for it."""
         options = {"nvme": self.nvme, "iscsi": self.iscsi}.get(storage, ())
         return ["use_disk", storage, "rdma" if self.type else "tcp", *options]
 
+
+# Two emulated adapters that cut what TCP sends (TSO), instead of a veth pair.
+CARDS = "cards"
 
 # One way; there and back it is twice as much.
 DELAYS = ("100us", "1ms", "10ms", "50ms")
@@ -46,6 +49,9 @@ VARIANTS = {
         Variant("tcp-ipsec", "TCP, IPsec", "", wire="ipsec"),
         Variant("kiwarp-ipsec", "Kiwarp, IPsec", "kiwarp", wire="ipsec"),
         Variant("tcp-tls", "TCP, kernel TLS", "", wire="tls"),
+        Variant("tcp-cards", "TCP, e1000e", "", wire=CARDS),
+        Variant("kiwarp-cards", "Kiwarp, e1000e", "kiwarp", wire=CARDS),
+        Variant("siw-gso-cards", "siw, GSO, CRC off, e1000e", "siw", siw="--gso", wire=CARDS),
         *(Variant(f"{name}-delay-{delay}", f"{title}, {delay} away", device, wire=f"delay {delay}")
           for delay in DELAYS
           for name, title, device in (("tcp", "TCP", ""), ("kiwarp", "Kiwarp", "kiwarp"))),
@@ -62,6 +68,7 @@ BEST = ("tcp", *KIWARP, "siw-gso")
 # What the disks are reached by, in the order in which they are measured; "" for rows without one.
 STORAGES = ("", "nvme", "iscsi", "nfs")
 ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire in ("wireguard", "ipsec"))
+ON_CARDS = tuple(v.name for v in VARIANTS.values() if v.wire == CARDS)
 AWAY = tuple(v.name for v in VARIANTS.values() if v.wire.startswith("delay"))
 
 
@@ -151,17 +158,17 @@ EX = "--post-wr --poll-ex"
 
 MAIN = (
     Row("send-64k", "send 64 KiB", "MiB/s", Perftest("ib_send_bw", 65536, 3201, 3), Iperf3(200),
-        asked=(*ENCRYPTED, *AWAY), quick=True, smoke=True, native=True, targets=near_tcp((1500, 0.6), (9000, 0.7)),
-        native_targets=AHEAD_OF_TCP),
+        asked=(*ENCRYPTED, *AWAY, *ON_CARDS), quick=True, smoke=True, native=True,
+        targets=near_tcp((1500, 0.6), (9000, 0.7)), native_targets=AHEAD_OF_TCP),
     Row("write-64k", "write 64 KiB", "MiB/s", Client("write", 65536, 3840, options=LIKE_PERFTEST),
-        plain_row="send-64k", asked=AWAY, quick=True, smoke=True, native=True,
+        plain_row="send-64k", asked=(*AWAY, *ON_CARDS), quick=True, smoke=True, native=True,
         targets=near_tcp((1500, 0.6), (9000, 0.7)), native_targets=AHEAD_OF_TCP),
     Row("read-64k", "read 64 KiB", "MiB/s",
-        Client("read", 65536, 3840, options=LIKE_PERFTEST), plain_row="send-64k", asked=AWAY, quick=True,
+        Client("read", 65536, 3840, options=LIKE_PERFTEST), plain_row="send-64k", asked=(*AWAY, *ON_CARDS), quick=True,
         smoke=True, native=True,
         targets=tuple(Target(v, 0.95, "same", "write-64k") for v in KIWARP)),
     Row("send-4k", "send 4 KiB", "MiB/s", Perftest("ib_send_bw", 4096, 4001, 3),
-        Client("send", 4096, 8000), quick=True, native=True, targets=(Target("kiwarp", 0.8),),
+        Client("send", 4096, 8000), asked=ON_CARDS, quick=True, native=True, targets=(Target("kiwarp", 0.8),),
         native_targets=SHORT_MESSAGES),
     Row("send-64-list", "send 64 B, lists of 16", "messages/s",
         Client("send", 64, 8000, "messages_per_s", list=16), quick=True, smoke=True, native=True,
@@ -170,7 +177,7 @@ MAIN = (
         _send(), quick=True, native=True, mtus=(1500, 9000),
         targets=(Target("kiwarp", 80e3, ""),), native_targets=SHORT_MESSAGES),
     Row("latency-64", "latency, send 64 B", "us", Perftest("ib_send_lat", 64, 500, 5),
-        Client("latency", 64, 1000, "latency_us"), asked=ENCRYPTED, higher=False, quick=True, smoke=True,
+        Client("latency", 64, 1000, "latency_us"), asked=(*ENCRYPTED, *ON_CARDS), higher=False, quick=True, smoke=True,
         native=True, targets=(Target("kiwarp", 1.0), Target("kiwarp", 18, ""))),
     Row("latency-4k", "latency, send 4 KiB", "us", Perftest("ib_send_lat", 4096, 300, 5),
         Client("latency", 4096, 1000, "latency_us"), higher=False, quick=True, native=True,

@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest import mock
 
 from kwbench import cli, contention, profile, report, svg
-from kwbench.machine import Runner, share
-from kwbench.plan import Build, Job, jobs, script, select, shared, usual_variants
+from kwbench.machine import CostBench, Runner, share
+from kwbench.plan import Build, Job, jobs, script, select, shared, usual_variants, wants_cards
 from kwbench.results import (Result, Results, better, best_siw, differences, failures, judge)
 from kwbench.rows import BY_NAME, ROWS, VARIANTS
 from kwbench.tools import Client, Disk, Iperf3, Perftest
@@ -290,6 +290,14 @@ class Plans(unittest.TestCase):
         self.assertEqual([line for line in lines if line.startswith("use_net")],
                          ["use_net 1500", "use_net 1500 delay 1ms", "use_net 1500 delay 50ms"])
 
+    def test_cards_are_there_for_those_who_want_them(self):
+        for columns, wanted in ((("tcp", "kiwarp"), False), (("tcp", "tcp-cards"), True)):
+            todo = list(enumerate(jobs([BY_NAME["send-64k"]], "cost", [1500], lambda row, some=columns: some)))
+            machine = CostBench(Path("build"))
+            self.assertEqual("e1000e" in machine.command(Path("out"), 2048, wants_cards(todo)), wanted)
+        lines = script(todo, {}).splitlines()
+        self.assertEqual([line for line in lines if line.startswith("use_net")], ["use_net 1500", "use_net 1500 cards"])
+
     def test_columns_that_have_to_be_asked_for_have_a_colour(self):
         text = svg.bars("", [("row", [(name, 1.0) for name in VARIANTS])])
         for name in VARIANTS:
@@ -341,7 +349,7 @@ class Shell:
     def builds(self, names, _extra):
         return {name: Build("module") for name in names}
 
-    def command(self, out, _memory):
+    def command(self, out, _memory, _cards):
         return ["bash", "-c", f"""
             cd {out} && mkdir run && exec >script.log
             use_net() {{ :; }}; use_device() {{ :; }}; leave_device() {{ :; }}
