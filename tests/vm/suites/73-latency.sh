@@ -30,13 +30,13 @@ lossy() {
 # A kernel of scripts/debug-kernel --tracers says itself for how long interrupts, or softirqs and preemption, were
 # off, whatever did that, and where; $OUT has it. Tracing takes time itself: only what the tracer says counts there.
 tracing=/sys/kernel/tracing
-mountpoint -q $tracing || mount -t tracefs none $tracing 2>/dev/null
-tracers=$(tr ' ' '\n' <$tracing/available_tracers 2>/dev/null | grep -x 'irqsoff\|preemptoff')
+mountpoint -q "$tracing" || mount -t tracefs none "$tracing" 2>/dev/null
+tracers=$(tr ' ' '\n' <"$tracing/available_tracers" 2>/dev/null | grep -x 'irqsoff\|preemptoff')
 
 within() { # TRACER MICROSECONDS
 	local longest
-	longest=$(cat $tracing/tracing_max_latency)
-	cp $tracing/trace "$OUT/$1-$longest"
+	longest=$(cat "$tracing"/tracing_max_latency)
+	cp "$tracing/trace" "$OUT/$1-$longest"
 	note "$1: $longest us at most"
 	[ "$longest" -le "$2" ]
 }
@@ -45,11 +45,11 @@ traced_load() { # WHAT MICROSECONDS
 	local tracer
 	[ -n "$tracers" ] || { load "$@"; return; }
 	for tracer in $tracers; do
-		echo "$tracer" >$tracing/current_tracer
-		echo 0 >$tracing/tracing_max_latency
+		echo "$tracer" >"$tracing/current_tracer"
+		echo 0 >"$tracing/tracing_max_latency"
 		load "$1, $tracer" 0
 		check "$1: $tracer has no section of more than $2 us" within "$tracer" "$2"
-		echo nop >$tracing/current_tracer
+		echo nop >"$tracing/current_tracer"
 	done
 }
 
