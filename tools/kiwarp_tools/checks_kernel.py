@@ -18,19 +18,31 @@ def module(system: System, _question: Question, _found: list[devices.Device]) ->
     release = system.release()
     installed = system.run("modinfo", "-F", "version", "kiwarp")
     if system.exists("/sys/module/kiwarp"):
-        yield loaded(system, release, installed.out.strip())
+        yield loaded(system, release, installed.out.strip()) if installed.code == 0 else Finding(
+            "module", OK, f"version {running_version(system)} is loaded in Linux {release}; none is installed for it")
     elif installed.code == 0:
         yield not_loaded(system)
     else:
         yield not_installed(system, release)
 
 
+def running_version(system: System) -> str:
+    return system.read("/sys/module/kiwarp/version") or "of no number"
+
+
 def loaded(system: System, release: str, on_disk: str) -> Finding:
-    running = system.read("/sys/module/kiwarp/version") or ""
-    if on_disk and running != on_disk:
-        return Finding("module", WARNING, f"version {running or 'of no number'} is loaded, {on_disk} is installed",
-                       "end what uses RDMA, then: modprobe -r kiwarp && modprobe kiwarp, or boot again")
-    return Finding("module", OK, f"version {running} is loaded in Linux {release}")
+    version, sources = running_version(system), system.read("/sys/module/kiwarp/srcversion")
+    # A sum of the sources: whoever builds the same ones for this kernel has the same.
+    sources_on_disk = system.run("modinfo", "-F", "srcversion", "kiwarp").out.strip()
+    if on_disk and version != on_disk:
+        what = f"version {version} is loaded, {on_disk} is installed"
+    elif sources and sources_on_disk and sources != sources_on_disk:
+        what = (f"version {version} is loaded, but was built from other sources than the one that is installed "
+                f"(srcversion {sources}, {sources_on_disk})")
+    else:
+        return Finding("module", OK, f"version {version} is loaded in Linux {release}")
+    return Finding("module", WARNING, what, "end what uses RDMA, then: modprobe -r kiwarp && modprobe kiwarp; its "
+                   "devices go with it, and kiwarp doctor names those to bring back; or boot again")
 
 
 def not_loaded(system: System) -> Finding:

@@ -19,6 +19,7 @@ def healthy(system):
     system.write("/etc/libibverbs.d/kiwarp.driver", "driver kiwarp")
     system.answers.update({
         "modinfo -F version kiwarp": Result(0, "0.2\n"),
+        "modinfo -F srcversion kiwarp": Result(0, "D3A2CDC8BA2726826F50E9F\n"),
         "ip -j address show dev eth0": Result(0, json.dumps([{"addr_info": [{"local": "192.0.2.1"}]}])),
         "ip -j route get": Result(0, json.dumps([{"dev": "eth0"}])),
         "ping": Result(0),
@@ -81,6 +82,34 @@ def test_module(healthy) -> None:
     only(healthy, "module", NOTE, "installed, but not loaded")
     healthy.path(name).write_bytes(b"\6\0\0\0\1")
     only(healthy, "module", WARNING, "Secure Boot is on", "mokutil --import")
+
+
+def test_module_of_other_sources(healthy) -> None:
+    healthy.write("/sys/module/kiwarp/srcversion", "D3A2CDC8BA2726826F50E9F")
+    assert [f.text for f in found(healthy, "module")] == ["version 0.2 is loaded in Linux 6.12.1-test"]
+    healthy.write("/sys/module/kiwarp/srcversion", "0123456789ABCDEF0123456")
+    only(healthy, "module", WARNING, "built from other sources than the one that is installed (srcversion "
+         "0123456789ABCDEF0123456, D3A2CDC8BA2726826F50E9F)", "its devices go with it")
+    # The version tells more.
+    healthy.write("/sys/module/kiwarp/version", "0.1")
+    only(healthy, "module", WARNING, "version 0.1 is loaded, 0.2 is installed", "or boot again")
+
+
+@pytest.mark.parametrize("loaded, installed", [("", "D3A2CDC8BA2726826F50E9F\n"), ("D3A2CDC8BA2726826F50E9F", "")])
+def test_module_whose_sources_are_not_known(healthy, loaded, installed) -> None:
+    if loaded:
+        healthy.write("/sys/module/kiwarp/srcversion", loaded)
+    healthy.answers["modinfo -F srcversion kiwarp"] = Result(0, installed)
+    assert [f.level for f in found(healthy, "module")] == [OK]
+
+
+def test_module_from_a_build_folder(healthy) -> None:
+    healthy.write("/sys/module/kiwarp/srcversion", "0123456789ABCDEF0123456")
+    for name in ("version", "srcversion"):
+        healthy.answers[f"modinfo -F {name} kiwarp"] = Result(1, err="modinfo: ERROR: Module kiwarp not found.")
+    assert [(f.level, f.text) for f in found(healthy, "module")] == [
+        (OK, "version 0.2 is loaded in Linux 6.12.1-test; none is installed for it")]
+    assert cli.main(["doctor"], healthy) == 0
 
 
 def test_module_that_is_not_installed(healthy) -> None:

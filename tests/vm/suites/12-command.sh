@@ -26,6 +26,24 @@ finds() { # WHAT PATTERN: in what doctor said last
 	check_says "doctor: $1" "^$2" cat "$OUT/doctor"
 }
 
+# installed [FILE]: modinfo finds that module, or none. depmod would take long for all of the kernel's.
+installed() {
+	local dir
+	dir=/lib/modules/$(uname -r)
+	mkdir -p "$dir"
+	mountpoint -q "$dir" || mount -t tmpfs none "$dir" || return
+	rm -rf "${dir:?}"/*
+	[ $# = 0 ] || install -D "$1" "$dir/updates/kiwarp.ko" || return
+	depmod
+}
+# Of the same length, so that the file is a module still.
+of_other_sources() { # FILE
+	local sum
+	sum=$(modinfo -F srcversion "$KIWARP_KO")
+	[ -n "$sum" ] && sed "s/srcversion=$sum/srcversion=${sum//?/0}/" "$KIWARP_KO" >"$1"
+}
+not_installed() { umount "/lib/modules/$(uname -r)"; }
+
 commands() {
 	check_fails "no such interface" '^kiwarp: nothere: no such network interface' kiwarp add nothere
 	check "add" kiwarp add ve0 --name kiwarp0 --set crc=0 --set "rtr=read send"
@@ -75,10 +93,14 @@ mistakes() {
 	start tcp - /usr/bin/python3 -c 'import socket, time
 s = socket.create_server(("", 7199)); time.sleep(600)'
 	wait_listen - 7199
+	check "a module of other sources is installed" of_other_sources "$OUT/other.ko"
+	check "modinfo finds it" installed "$OUT/other.ko"
 	check "doctor fails" exits 1 wrong_environment --port 7199 --peer 127.0.0.1
 	finds "an interface is down" 'error +interface: ve0, of kiwarp0, is down'
 	finds "its MTU is not that of the other end" 'warning mtu: ve0 has MTU 9000, ve1, its other end, 1500'
 	finds "the way to the peer has no device" 'error +route: the way to 127.0.0.1 is lo, which has no device'
+	finds "the module that is loaded is another one" \
+		'warning module: version [0-9.]+ is loaded, but was built from other sources .* 0{20,}\)'
 	finds "another network namespace" 'warning namespace: the interface of far is in another network namespace'
 	finds "a device that did not come back" 'error +persistence: /etc/rdma/kiwarp.conf names ve1, which has no device'
 	finds "RDMAV_DRIVERS" 'error +rdmav-drivers: RDMAV_DRIVERS names /nowhere/libkiwarp'
@@ -96,18 +118,23 @@ mended() {
 	ip link set ve0 mtu 1500
 	ip link set ve0 up
 	ip link set ve1 up
+	check "the module that is loaded is installed" installed "$KIWARP_KO"
 	check "doctor fails still" exits 1 ask_doctor
+	finds "the module that is loaded is that" 'ok +module: version [0-9.]+ is loaded in Linux [^;]*$'
 	finds "no address" 'error +interface: ve0, of kiwarp0, has no IP address'
 	ip addr add 10.3.0.1/24 dev ve0
 	until_true 5 active kiwarp0
 	start server - rping -s -a 10.3.0.1 -p 7198 -C 1
 	wait_listen - 7198
+	check "no module is installed" installed
 	check "doctor: no error now" ask_doctor --port 7198
+	finds "a module from a build folder" 'ok +module: version [0-9.]+ is loaded in Linux .*; none is installed for it$'
 	finds "the interface" 'ok +interface: ve0, of kiwarp0, is up and has an address'
 	finds "the MTU" 'ok +mtu: ve0: nothing near it has another'
 	finds "libibverbs finds the device" 'ok +provider: libibverbs finds kiwarp0'
 	finds "an RDMA service has the port" 'ok +port: an RDMA service listens on port 7198'
 	stop server
+	check "the kernel's own modules are back" not_installed
 }
 
 # What refuses connections, and what doctor reads of it: nft's own answer, and a daemon that runs. Who
