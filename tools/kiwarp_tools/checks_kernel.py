@@ -12,6 +12,10 @@ from .system import Failure, System, listing
 OLDEST = (6, 12)
 NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+SIG_ENFORCE = "/sys/module/module/parameters/sig_enforce"
+LOCKDOWN = "/sys/kernel/security/lockdown"
+ENROL = ("mokutil --import /var/lib/dkms/mok.pub, boot, and enrol the key in the menu that appears "
+         "(Documentation/packages.md, Secure Boot)")
 
 
 def module(system: System, _question: Question, _found: list[devices.Device]) -> Iterator[Finding]:
@@ -46,12 +50,27 @@ def loaded(system: System, release: str, on_disk: str) -> Finding:
 
 
 def not_loaded(system: System) -> Finding:
-    if secure_boot(system):
-        return Finding("module", WARNING, "it is installed, but not loaded, and Secure Boot is on: the kernel loads "
-                       "only modules whose signature it knows",
-                       "if modprobe kiwarp says \"Key was rejected by service\": mokutil --import "
-                       "/var/lib/dkms/mok.pub, boot, and enrol the key in the menu that appears")
+    reason = what_wants_signatures(system)
+    if reason:
+        text = f"it is installed, but not loaded, and {reason}: the kernel loads only modules whose signature it knows"
+        if not system.run("modinfo", "-F", "sig_id", "kiwarp").out.strip():
+            return Finding("module", ERROR, f"{text}, and this one has none",
+                           f"the package kiwarp-dkms has a module that DKMS signs with a key of this machine; {ENROL}")
+        return Finding("module", WARNING, text, "if modprobe kiwarp says \"Key was rejected by service\" or "
+                       f"\"Operation not permitted\": {ENROL}")
     return Finding("module", NOTE, "it is installed, but not loaded", "kiwarp add loads it, or: modprobe kiwarp")
+
+
+def what_wants_signatures(system: System) -> str:
+    """Why the kernel refuses modules of unknown origin, if it does."""
+    if secure_boot(system):
+        return "Secure Boot is on"
+    if system.read(SIG_ENFORCE) == "Y":
+        return "module.sig_enforce is set"
+    # The level that is in force stands in brackets.
+    if re.search(r"\[(integrity|confidentiality)\]", system.read(LOCKDOWN) or ""):
+        return "the kernel is locked down"
+    return ""
 
 
 def secure_boot(system: System) -> bool:

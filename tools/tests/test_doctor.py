@@ -19,6 +19,7 @@ def healthy(system):
     system.write("/etc/libibverbs.d/kiwarp.driver", "driver kiwarp")
     system.answers.update({
         "modinfo -F version kiwarp": Result(0, "0.2\n"),
+        "modinfo -F sig_id kiwarp": Result(0, "PKCS#7\n"),
         "modinfo -F srcversion kiwarp": Result(0, "D3A2CDC8BA2726826F50E9F\n"),
         "ip -j address show dev eth0": Result(0, json.dumps([{"addr_info": [{"local": "192.0.2.1"}]}])),
         "ip -j route get": Result(0, json.dumps([{"dev": "eth0"}])),
@@ -93,6 +94,23 @@ def test_module_of_other_sources(healthy) -> None:
     # The version tells more.
     healthy.write("/sys/module/kiwarp/version", "0.1")
     only(healthy, "module", WARNING, "version 0.1 is loaded, 0.2 is installed", "or boot again")
+
+
+def test_module_without_a_signature_that_the_kernel_wants(healthy) -> None:
+    no_module(healthy)
+    for file, off, on, text in ((doctor.checks_kernel.SIG_ENFORCE, "N", "Y", "module.sig_enforce is set"),
+                                (doctor.checks_kernel.LOCKDOWN, "[none] integrity confidentiality",
+                                 "none [integrity] confidentiality", "the kernel is locked down")):
+        for signature in ("PKCS#7\n", ""):
+            healthy.answers["modinfo -F sig_id kiwarp"] = Result(0, signature)
+            healthy.write(file, off)
+            only(healthy, "module", NOTE, "installed, but not loaded")
+            healthy.write(file, on)
+            if signature:
+                only(healthy, "module", WARNING, text, 'if modprobe kiwarp says "Key was rejected by service"')
+            else:
+                only(healthy, "module", ERROR, "and this one has none", "the package kiwarp-dkms")
+        healthy.path(file).unlink()
 
 
 @pytest.mark.parametrize("loaded, installed", [("", "D3A2CDC8BA2726826F50E9F\n"), ("D3A2CDC8BA2726826F50E9F", "")])

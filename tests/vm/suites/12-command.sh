@@ -203,6 +203,39 @@ side_by_side() {
 	done
 	return "$rv"
 }
+# A kernel that loads only signed modules: locked down, which allows for a better reason than sig_enforce, which is
+# as with Secure Boot. Neither can be taken back.
+signatures() {
+	mountpoint -q /sys/kernel/security || mount -t securityfs none /sys/kernel/security
+	check "a module without a signature is installed" installed "$KIWARP_KO"
+	check "the kernel is locked down" set_to integrity /sys/kernel/security/lockdown
+	check_fails "locked down: a module without a signature is refused" 'Operation not permitted' insmod "$KIWARP_KO"
+	check "doctor: locked down: an error" exits 1 ask_doctor
+	finds "locked down" 'error +module: .*, and the kernel is locked down: .*, and this one has none'
+	check "signatures are enforced" set_to 1 /sys/module/module/parameters/sig_enforce
+	check_fails "enforced: a module without a signature is refused" \
+		'does not load .*Key was rejected by service.*kiwarp doctor says more' kiwarp add ve0
+	check_says "enforced: the log says why" 'Loading of unsigned module is rejected' dmesg
+	check "doctor: enforced: an error" exits 1 ask_doctor
+	finds "no signature" 'error +module: .*, and module.sig_enforce is set: .*, and this one has none'
+	check "a module with the signature of a key that the kernel does not know" signed
+	check "is installed" installed "$OUT/signed.ko"
+	check_fails "enforced: it is refused" 'Key was rejected by service' insmod "$OUT/signed.ko"
+	check_says "enforced: the log says why this is" 'Loading of module with unavailable key is rejected' dmesg
+	ask_doctor
+	finds "a signature" 'warning module: it is installed, but not loaded, and module.sig_enforce is set'
+	check_says "doctor: the key is to be enrolled" '-> if modprobe .*mokutil --import' cat "$OUT/doctor"
+	not_installed
+}
+set_to() { echo "$1" >"$2"; }
+# As DKMS does it.
+signed() {
+	local sign_file
+	cp "$KIWARP_KO" "$OUT/signed.ko"
+	sign_file=$(find /usr/lib/linux-kbuild-*/scripts/sign-file | tail -n 1)
+	openssl req -new -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=unknown \
+		-keyout "$OUT/key" -out "$OUT/certificate" && "$sign_file" sha256 "$OUT/key" "$OUT/certificate" "$OUT/signed.ko"
+}
 no_section() { ! grep -qxF '[ve0]' "$CONF"; }
 
 # complete_words WORD...: what bash offers for the last word.
@@ -233,4 +266,5 @@ mended
 refuses
 ends
 teardown_pair
+signatures
 finish
