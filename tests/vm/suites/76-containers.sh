@@ -123,6 +123,13 @@ limits() {
 	check "little locked memory, but CAP_IPC_LOCK: its server" await server
 }
 
+ask_doctor() { in_ns "$1" "$TOP/tools/kiwarp" doctor --all; }
+# The advice for a device that is seen in another namespace only, followed: it comes, and goes back.
+takes_back() {
+	ip netns attach first 1 && ip netns exec box rdma dev set kw0 netns first && seen_in - kw0 &&
+		rdma dev set kw0 netns box && ip netns del first
+}
+
 # A device that nobody else sees.
 exclusive() {
 	check "all namespaces are gone, and devices belong to one" \
@@ -132,6 +139,11 @@ exclusive() {
 	check "exclusive: a namespace once more" howto containers namespace
 	check "exclusive: its device is given to it" howto containers give
 	check "exclusive: the host does not see it" unseen_in - kw0
+	check_says "doctor: devices of other namespaces are not seen" \
+		'^note +devices: .* of other network namespaces are not seen here \(netns exclusive\)' ask_doctor -
+	check_says "doctor: how to give one away" '-> .*in the namespace that has the device: rdma dev set' cat "$log"
+	check "exclusive: who does as it says sees the device" takes_back
+	check_says "doctor in its namespace: it is there" '^ok +devices: kw0$' ask_doctor box
 	check "exclusive: its port is active" until_true 20 active_in box kw0
 	check_says "exclusive: the container has the device" PORT_ACTIVE seen podman
 	rping_from exclusive podman
@@ -141,6 +153,7 @@ exclusive() {
 	ip netns del b
 	check "all namespaces are gone" until_true 30 rdma system set netns shared
 	check "exclusive: all devices went with them" until_true 20 no_devices
+	check_says "doctor: all are seen now" '^note +devices: there is no device of Kiwarp$' ask_doctor -
 }
 
 load_modules
