@@ -21,7 +21,7 @@ namespace kiwarp::vm {
 namespace {
 
 constexpr uint16_t kPort = 7401;
-// As many bytes as doorbellCases() has written by its large Writes.
+// As many bytes as largeWritesCase() writes.
 constexpr size_t kBytes = size_t{32} << 20;
 constexpr size_t kChunk = size_t{1} << 20;
 
