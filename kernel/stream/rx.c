@@ -14,6 +14,7 @@
 
 #include "stream/priv.h"
 #include "stream/rx.h"
+#include "stream/softirq.h"
 #include "stream/vec.h"
 #include "trace.h"
 #include "wire/check.h"
@@ -304,6 +305,8 @@ static void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes, int ret,
 		kw_rx_error(s, ret, seg);
 	kw_pass_count(s, KW_CNT_RX_FPDUS, fpdus);
 	kw_pass_count(s, KW_CNT_RX_OCTETS, bytes);
+	kw_softirq_charge(max(DIV_ROUND_UP(bytes, KW_SOFTIRQ_RX_BYTES),
+			      DIV_ROUND_UP(fpdus, KW_SOFTIRQ_RX_FPDUS)));
 	trace_kw_fpdu_received(s, fpdus, bytes);
 }
 
@@ -351,15 +354,15 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 }
 
 /*
- * Handle what the socket has, within the budget. Returns whether there is more
- * to handle.
+ * Handle what the socket has, within the budgets of the pass and of the
+ * softirq. Returns whether there is more to handle.
  */
 static bool kw_rx_pass(struct kw_stream *s)
 {
-	struct sock *sk = s->sock->sk;
-	u32 inq, avail, done = 0, used = 0, fpdus = 0;
-	u32 rx_events = s->rx.rx_events;
+	u32 inq, units, avail, most, done = 0, used = 0, fpdus = 0;
 	bool begun = s->rx.partial, later;
+	u32 rx_events = s->rx.rx_events;
+	struct sock *sk = s->sock->sk;
 	struct kw_segment seg = {};
 	struct kw_cursor c;
 	int ret = 0;
@@ -374,8 +377,10 @@ static bool kw_rx_pass(struct kw_stream *s)
 	if (!inq || !kw_cursor_at_socket(&c, sk))
 		return false;
 
-	avail = min_t(u32, inq, KW_RX_BUDGET_BYTES);
-	while (done < avail && fpdus < KW_RX_BUDGET) {
+	units = kw_softirq_left();
+	most = min_t(u32, KW_RX_BUDGET, units * KW_SOFTIRQ_RX_FPDUS);
+	avail = min3(inq, (u32)KW_RX_BUDGET_BYTES, units * KW_SOFTIRQ_RX_BYTES);
+	while (done < avail && fpdus < most) {
 		ret = kw_rx_next_fpdu(s, &c, avail - done, &used, &fpdus, &seg);
 		if (ret || !used)
 			break;
@@ -472,9 +477,26 @@ void kw_stream_retire(struct kw_stream *s)
 		kw_stream_queue(s, &s->rx_work, 0);
 }
 
+/* With the socket's lock, in rx_work. */
+static void kw_rx_continue(struct kw_stream *s)
+{
+	if (s->retiring) {
+		s->retiring = false;
+		kw_stream_retire(s);
+		s->ops->notify(s);
+	}
+	/* The end may have come meanwhile. */
+	kw_end_check_lost(s->sock->sk);
+	if (!kw_rx_unfinished(s))
+		kw_stream_drained(s);
+}
+
 /**
  * kw_rx_work() - receive, or complete, what was more than a pass may
  * @work: kw_stream.rx_work
+ *
+ * Like a softirq, as kw_tx_try() does and for its reason, unless a process owns
+ * the socket.
  *
  * Context: process.
  */
@@ -484,15 +506,17 @@ void kw_rx_work(struct work_struct *work)
 					   struct kw_stream, rx_work);
 	struct sock *sk = s->sock->sk;
 
-	lock_sock(sk);
-	if (s->retiring) {
-		s->retiring = false;
-		kw_stream_retire(s);
-		s->ops->notify(s);
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (!sock_owned_by_user(sk)) {
+		kw_rx_continue(s);
+		bh_unlock_sock(sk);
+		local_bh_enable();
+		return;
 	}
-	/* The end may have come meanwhile. */
-	kw_end_check_lost(sk);
-	if (!kw_rx_unfinished(s))
-		kw_stream_drained(s);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	lock_sock(sk);
+	kw_rx_continue(s);
 	release_sock(sk);
 }

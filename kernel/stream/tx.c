@@ -14,9 +14,10 @@
 #include <linux/sched/signal.h>
 #include <net/tcp.h>
 
-#include "stream/tx_pool.h"
 #include "stream/priv.h"
+#include "stream/softirq.h"
 #include "stream/tx.h"
+#include "stream/tx_pool.h"
 #include "stream/zcopy.h"
 #include "trace.h"
 
@@ -97,11 +98,6 @@ static enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
 	tx->out_list = false;
 	kw_stream_retire(s);
 	return KW_TX_IDLE;
-}
-
-static void kw_tx_charge(struct kw_tx *tx, u32 n)
-{
-	tx->budget -= min(tx->budget, n);
 }
 
 /* Of a small MSS FPDUs, and not bytes, are what takes time. */
@@ -213,13 +209,13 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
  * token to the worker, which continues. If something is left, since the budget
  * is used up, the owner has to continue: not before others had the lock.
  */
-static enum kw_tx_left kw_tx_loop(struct kw_stream *s)
+static enum kw_tx_left kw_tx_loop(struct kw_stream *s, u32 budget)
 {
 	struct kw_tx *tx = &s->tx;
 	enum kw_tx_result res;
 	int idx;
 
-	tx->budget = KW_TX_BUDGET;
+	tx->budget = budget;
 	while (tx->budget) {
 		if (atomic_read(&tx->token) & KW_TX_WANTED) {
 			atomic_andnot(KW_TX_WANTED, &tx->token);
@@ -256,7 +252,11 @@ static enum kw_tx_left kw_tx_loop(struct kw_stream *s)
 /* In a context that cannot continue: the worker has the token then. */
 static void kw_tx_pass(struct kw_stream *s)
 {
-	if (kw_tx_loop(s) != KW_LEFT_NONE)
+	const u32 budget = min_t(u32, KW_TX_BUDGET, kw_softirq_left());
+	enum kw_tx_left left = kw_tx_loop(s, budget);
+
+	kw_softirq_charge(budget - s->tx.budget);
+	if (left != KW_LEFT_NONE)
 		kw_stream_queue(s, &s->tx.work, 0);
 }
 
@@ -301,7 +301,7 @@ static enum kw_tx_left kw_tx_wait(struct kw_stream *s)
 	local_bh_disable();
 	bh_lock_sock(sk);
 	if (!sock_owned_by_user(sk)) {
-		left = kw_tx_loop(s);
+		left = kw_tx_loop(s, KW_TX_BUDGET);
 		bh_unlock_sock(sk);
 		local_bh_enable();
 		return left;
@@ -309,7 +309,7 @@ static enum kw_tx_left kw_tx_wait(struct kw_stream *s)
 	bh_unlock_sock(sk);
 	local_bh_enable();
 	lock_sock(sk);
-	left = kw_tx_loop(s);
+	left = kw_tx_loop(s, KW_TX_BUDGET);
 	release_sock(sk);
 	return left;
 }

@@ -6,17 +6,18 @@
 #include "stream/stream.h"
 
 /*
- * Budget of a pass, which runs with softirqs off: one per message, per
- * KW_TX_BUDGET_BYTES or KW_TX_BUDGET_FPDUS sent, per restart. That is 2 MiB of
- * long messages, more than write_space usually makes room for, or less where
- * the MSS, which the peer may choose, is below 1 KiB. The fuzzer's budget is
- * smaller.
+ * Budget of a pass, which runs with softirqs off: one per message and per
+ * KW_TX_BUDGET_SGES of its buffers, per KW_TX_BUDGET_BYTES or
+ * KW_TX_BUDGET_FPDUS sent, per restart. That is 1 MiB of long messages, or less
+ * where the MSS, which the peer may choose, is below 1 KiB. The fuzzer's budget
+ * is smaller.
  */
 #ifndef KW_TX_BUDGET
 #define KW_TX_BUDGET		256
 #endif
-#define KW_TX_BUDGET_BYTES	8192
-#define KW_TX_BUDGET_FPDUS	8
+#define KW_TX_BUDGET_SGES	4
+#define KW_TX_BUDGET_BYTES	4096
+#define KW_TX_BUDGET_FPDUS	4
 
 /**
  * struct kw_tx_buf - the part of a transmit buffer that is being filled
@@ -37,6 +38,11 @@ struct kw_tx_buf {
 	bool full;
 	bool eor;
 };
+
+static inline void kw_tx_charge(struct kw_tx *tx, u32 n)
+{
+	tx->budget -= min(tx->budget, n);
+}
 
 int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
 		  struct kw_tx_msg *m);

@@ -418,9 +418,10 @@ static void kw_msg_framed(struct kw_stream *s)
 	u8 kind = s->tx.msg;
 
 	s->tx.msg = KW_MSG_NONE;
-	s->tx.budget--;
+	kw_tx_charge(&s->tx, 1);
 	switch (kind) {
 	case KW_MSG_WQE:
+		kw_tx_charge(&s->tx, s->tx.wqe.num_sge / KW_TX_BUDGET_SGES);
 		/* Nothing comes between a Write and its Immediate Data. */
 		if (s->tx.wqe.opcode == KIWARP_OP_WRITE_IMM) {
 			kw_msg_imm(s);
@@ -462,7 +463,7 @@ static void kw_msg_local(struct kw_stream *s)
 		return;
 	}
 	s->tx.msg = KW_MSG_NONE;
-	s->tx.budget--;
+	kw_tx_charge(&s->tx, 1);
 	s->ops->wqe_done(s, w->index, status);
 }
 

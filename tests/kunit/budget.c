@@ -9,6 +9,7 @@
 #include "link.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
+#include "stream/softirq.h"
 #include "stream/tx.h"
 
 #define KT_SEND_LEN	16
@@ -303,6 +304,9 @@ static struct kt_link *kt_early_link(struct kunit *test, u32 n, u32 len)
 	return l;
 }
 
+/* A softirq's share: FPDUs that one finds in the socket. */
+#define KT_STORED	100
+
 static const struct kw_stream_params kt_responder = {
 	.crc = true,
 	.ird = 4,
@@ -403,6 +407,218 @@ static void kt_test_end_waits(struct kunit *test)
 							       5 * HZ));
 }
 
+/**
+ * struct kt_softirq - a softirq, which is a timer's
+ * @timer: the timer
+ * @each: what it does
+ * @l: the stream
+ * @others: what other streams have done in this softirq before
+ * @left: the budget at its beginning
+ * @same_tick: it was over before the next tick, which renews the budget
+ * @done: it is over
+ * @sent: send queue entries that it has completed
+ * @received: FPDUs that it has received
+ * @after: the budget at its end
+ */
+struct kt_softirq {
+	struct timer_list timer;
+	void (*each)(struct kt_softirq *q);
+	struct kt_link *l;
+	u32 others;
+	u32 left;
+	bool same_tick;
+	bool done;
+	u32 sent;
+	u64 received;
+	u32 after;
+};
+
+static void kt_softirq_run(struct timer_list *timer)
+{
+	struct kt_softirq *q = container_of(timer, struct kt_softirq, timer);
+	unsigned long tick = jiffies;
+
+	q->left = kw_softirq_left();
+	kw_softirq_charge(q->others);
+	q->each(q);
+	q->after = kw_softirq_left();
+	q->same_tick = !time_after(jiffies, tick);
+	/* Pairs with that of kt_in_softirq(): the results are there. */
+	smp_store_release(&q->done, true);
+}
+
+static struct kt_softirq *kt_in_softirq(struct kunit *test, struct kt_link *l,
+					u32 others,
+					void (*each)(struct kt_softirq *q))
+{
+	struct kt_softirq *q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, q);
+	q->l = l;
+	q->others = others;
+	q->each = each;
+	timer_setup(&q->timer, kt_softirq_run, 0);
+	mod_timer(&q->timer, jiffies + 1);
+	/* Pairs with that of kt_softirq_run(). */
+	KUNIT_ASSERT_TRUE(test, kt_until(smp_load_acquire(&q->done)));
+	timer_delete_sync(&q->timer);
+	KUNIT_EXPECT_EQ(test, q->left, (u32)KW_SOFTIRQ_BUDGET);
+	return q;
+}
+
+/* The socket is no process's: TCP would not call the stream either. */
+static void kt_softirq_stream(struct kt_softirq *q)
+{
+	struct kw_stream *s = &q->l->s;
+	struct sock *sk = s->sock->sk;
+
+	bh_lock_sock(sk);
+	s->rx.later = false;
+	sk->sk_data_ready(sk);
+	kw_stream_kick(s, KW_KICK_LOCKED);
+	q->sent = q->l->nr_wdone;
+	q->received = kw_counter_read(q->l->counters, KW_CNT_RX_FPDUS);
+	bh_unlock_sock(sk);
+}
+
+/* What a softirq may send is limited for all of its CPU's streams together, */
+static void kt_softirq_sends(struct kunit *test, u32 left, u32 most)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct kt_softirq *q;
+
+	kt_post_sends(l, KT_SENDS, KT_SEND_LEN);
+	q = kt_in_softirq(test, l, KW_SOFTIRQ_BUDGET - left, kt_softirq_stream);
+	KUNIT_EXPECT_GE(test, q->sent, most / 2);
+	if (q->same_tick) {
+		KUNIT_EXPECT_LE(test, q->sent, most);
+		/* There was more to do than there was budget for. */
+		KUNIT_EXPECT_EQ(test, q->after, (u32)KW_SOFTIRQ_LEAST);
+	}
+	kt_expect_sends(l, KT_SENDS, KT_SEND_LEN);
+	kt_expect_done(l, KT_SENDS);
+}
+
+static void kt_test_softirq_sends(struct kunit *test)
+{
+	kt_softirq_sends(test, 10, 10);
+}
+
+/* but for what each may in any case. */
+static void kt_test_softirq_sends_least(struct kunit *test)
+{
+	kt_softirq_sends(test, 0, KW_SOFTIRQ_LEAST);
+}
+
+/* And what it may receive is, by FPDUs */
+static void kt_softirq_receives(struct kunit *test, u32 left, u32 len, u64 most)
+{
+	struct kt_link *l = kt_link_new(test, &kt_responder, 0, KT_RCVBUF);
+	struct kt_bytes o = kt_bytes_new(test, KT_STORED * (len + len / 64 + 64));
+	u8 *data = kunit_kzalloc(test, len, GFP_KERNEL);
+	struct sock *sk = l->s.sock->sk;
+	struct kt_softirq *q;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	for (i = 0; i < KT_STORED; i++)
+		kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE),
+			 KT_BASE(KT_REMOTE), true, data, len);
+	/* As if the worker were to receive it, until the softirq does. */
+	lock_sock(sk);
+	l->s.rx.later = true;
+	release_sock(sk);
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(tcp_inq(sk) == o.len));
+	q = kt_in_softirq(test, l, KW_SOFTIRQ_BUDGET - left, kt_softirq_stream);
+	KUNIT_EXPECT_GE(test, q->received, most / 2);
+	if (q->same_tick) {
+		KUNIT_EXPECT_LE(test, q->received, most);
+		KUNIT_EXPECT_EQ(test, q->after, (u32)KW_SOFTIRQ_LEAST);
+	}
+	KUNIT_EXPECT_TRUE(test, kt_until(kw_counter_read(l->counters,
+							 KW_CNT_RX_FPDUS) == KT_STORED));
+	KUNIT_EXPECT_FALSE(test, l->failed);
+}
+
+static void kt_test_softirq_fpdus(struct kunit *test)
+{
+	kt_softirq_receives(test, 3, 16, 3 * KW_SOFTIRQ_RX_FPDUS);
+}
+
+/* and by bytes. */
+static void kt_test_softirq_bytes(struct kunit *test)
+{
+	kt_softirq_receives(test, 3, 2000, 3 * KW_SOFTIRQ_RX_BYTES / 2000);
+}
+
+static void kt_test_softirq_receives_least(struct kunit *test)
+{
+	kt_softirq_receives(test, 0, 16,
+			    KW_SOFTIRQ_LEAST * KW_SOFTIRQ_RX_FPDUS);
+}
+
+#define KT_CHARGED	100
+
+/* Another run of a softirq has a budget of its own, */
+static void kt_softirq_next_run(struct kt_softirq *q)
+{
+	q->sent = kw_softirq_left();
+	kstat_incr_softirqs_this_cpu(NET_RX_SOFTIRQ);
+}
+
+static void kt_test_softirq_next_run(struct kunit *test)
+{
+	struct kt_softirq *q = kt_in_softirq(test, kt_wide_link(test), KT_CHARGED,
+					     kt_softirq_next_run);
+
+	if (q->same_tick)
+		KUNIT_EXPECT_EQ(test, q->sent, (u32)KW_SOFTIRQ_BUDGET - KT_CHARGED);
+	KUNIT_EXPECT_EQ(test, q->after, (u32)KW_SOFTIRQ_BUDGET);
+}
+
+/* and so has the next tick. */
+static void kt_softirq_next_tick(struct kt_softirq *q)
+{
+	unsigned long tick = jiffies;
+
+	while (!time_after(jiffies, tick))
+		cpu_relax();
+}
+
+static void kt_test_softirq_next_tick(struct kunit *test)
+{
+	struct kt_softirq *q = kt_in_softirq(test, kt_wide_link(test), KT_CHARGED,
+					     kt_softirq_next_tick);
+
+	KUNIT_EXPECT_EQ(test, q->after, (u32)KW_SOFTIRQ_BUDGET);
+}
+
+/* A message of many buffers counts as several. */
+static void kt_test_sges(struct kunit *test)
+{
+	struct kt_link *l = kt_wide_link(test);
+	struct sock *sk = l->s.sock->sk;
+	struct kw_wqe w = {
+		.opcode = KIWARP_OP_SEND,
+		.num_sge = 16,
+	};
+	u32 i;
+
+	for (i = 0; i < w.num_sge; i++)
+		w.sge[i] = (struct kiwarp_sge) { KT_BASE(KT_LOCAL), 1, KT_STAG(KT_LOCAL) };
+	for (i = 0; i < KT_SENDS; i++)
+		kt_post(l, &w);
+	lock_sock(sk);
+	kw_stream_kick(&l->s, KW_KICK_LOCKED);
+	KUNIT_EXPECT_LE(test, l->nr_wdone,
+			(u32)KW_TX_BUDGET / (1 + w.num_sge / KW_TX_BUDGET_SGES) + 1);
+	KUNIT_EXPECT_GT(test, l->nr_wdone, 0U);
+	release_sock(sk);
+	kt_expect_sends(l, KT_SENDS, w.num_sge);
+	kt_expect_done(l, KT_SENDS);
+}
+
 /* As when a Read is answered that many entries have waited for. */
 static void kt_test_retire(struct kunit *test)
 {
@@ -501,6 +717,14 @@ static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_early_abort),
 	KUNIT_CASE(kt_test_end_waits),
 	KUNIT_CASE(kt_test_own_queue),
+	KUNIT_CASE(kt_test_softirq_sends),
+	KUNIT_CASE(kt_test_softirq_sends_least),
+	KUNIT_CASE(kt_test_softirq_fpdus),
+	KUNIT_CASE(kt_test_softirq_bytes),
+	KUNIT_CASE(kt_test_softirq_receives_least),
+	KUNIT_CASE(kt_test_softirq_next_run),
+	KUNIT_CASE(kt_test_softirq_next_tick),
+	KUNIT_CASE(kt_test_sges),
 	KUNIT_CASE(kt_test_retire),
 	KUNIT_CASE(kt_test_retire_abort),
 	{}

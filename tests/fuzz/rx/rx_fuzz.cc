@@ -47,6 +47,8 @@ class Cutter {
     return l;
   }
   bool tell() { return whole_ || random_() % 8 != 0; }
+  bool anotherSoftirq() { return !whole_ && random_() % 4 == 0; }
+  bool workIsLate() { return !whole_ && random_() % 4 == 0; }
 
  private:
   bool whole_;
@@ -73,7 +75,10 @@ void feed(const Config& config, shim::Tcp& tcp, QueuePair& qp, const Bytes& stre
     tcp.arrive(stream, at, n, cutter.layout());
     at += n;
     if (!cutter.tell() && at < stream.size()) continue;
+    if (cutter.anotherSoftirq()) shim::newSoftirq();
     tcp.dataReady();
+    // What comes meanwhile is left to it.
+    if (qp.stream.rx.later && cutter.workIsLate() && at < stream.size()) continue;
     while (qp.stream.rx.later) shim::runOne(&qp.stream.rx_work);
     qp.checkLegal();
     checkWindow(config, tcp, qp);
@@ -83,7 +88,13 @@ void feed(const Config& config, shim::Tcp& tcp, QueuePair& qp, const Bytes& stre
 
 // Nothing more can happen: both halves closed, or reset, or every time-out over.
 void finish(const Config& config, shim::Tcp& tcp, QueuePair& qp) {
-  if (config.blocked) tcp.unblock();
+  if (config.blocked) {
+    // A new softirq, whose budget does not depend on how much came when; what is more than that is
+    // sent before the end comes.
+    shim::runWork(1);
+    tcp.unblock();
+    shim::runWork(0);
+  }
   if (!qp.ended) {
     switch (config.end) {
       case End::kFin:

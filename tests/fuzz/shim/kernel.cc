@@ -119,6 +119,18 @@ void pushSkb(sock* sk, sk_buff* skb) {
 
 void nobodyListens(sock*) {}
 
+// What TCP calls from here on until the end of the block it calls in softirq.
+class SoftIrq {
+ public:
+  explicit SoftIrq(sock* sk) : sk_(sk) { shim_in_softirq = sk_->sk_lock.slock = true; }
+  ~SoftIrq() { shim_in_softirq = sk_->sk_lock.slock = false; }
+  SoftIrq(const SoftIrq&) = delete;
+  SoftIrq& operator=(const SoftIrq&) = delete;
+
+ private:
+  sock* sk_;
+};
+
 }  // namespace
 
 extern "C" {
@@ -127,6 +139,8 @@ bool shim_verbose;
 unsigned long jiffies;
 
 bool shim_in_fpu;
+bool shim_in_softirq;
+struct kernel_stat shim_kernel_stat;
 
 void shim_broken(const char* file, int line, const char* what) {
   std::fprintf(stderr, "%s:%d: not %s\n", file, line, what);
@@ -346,34 +360,32 @@ void Tcp::fin() {
   pushSkb(&tp_.sk, skb);
   sock_set_flag(&tp_.sk, SOCK_DONE);
   tp_.sk.sk_shutdown |= RCV_SHUTDOWN;
-  tp_.sk.sk_lock.slock = true;
+  const SoftIrq softirq(&tp_.sk);
   acknowledge(&zcopy_);
   tp_.sk.sk_state_change(&tp_.sk);
-  tp_.sk.sk_lock.slock = false;
 }
 
 void Tcp::reset() {
   tp_.sk.sk_err = ECONNRESET;
   tp_.sk.sk_state = TCP_CLOSE;
   tp_.sk.sk_shutdown |= RCV_SHUTDOWN;
-  tp_.sk.sk_lock.slock = true;
+  const SoftIrq softirq(&tp_.sk);
   tp_.sk.sk_error_report(&tp_.sk);
-  tp_.sk.sk_lock.slock = false;
 }
 
 void Tcp::dataReady() {
-  tp_.sk.sk_lock.slock = true;
+  const SoftIrq softirq(&tp_.sk);
   acknowledge(&zcopy_);
   tp_.sk.sk_data_ready(&tp_.sk);
-  tp_.sk.sk_lock.slock = false;
 }
 
 void Tcp::unblock() {
   tp_.sk.blocked = false;
-  tp_.sk.sk_lock.slock = true;
+  const SoftIrq softirq(&tp_.sk);
   tp_.sk.sk_write_space(&tp_.sk);
-  tp_.sk.sk_lock.slock = false;
 }
+
+void newSoftirq() { ++shim_kernel_stat.softirqs[NET_RX_SOFTIRQ]; }
 
 void runWork(unsigned long delay) {
   const unsigned long until = jiffies + delay;

@@ -547,6 +547,7 @@ struct tcp_sock {
 #define sock_owned_by_user(sk) ((sk)->sk_lock.owned)
 #define write_lock_bh(lock) ((void)(lock))
 #define write_unlock_bh(lock) ((void)(lock))
+#define DECLARE_PER_CPU(type, name) extern type name
 #define DEFINE_PER_CPU(type, name) type name
 #define __percpu
 #define this_cpu_ptr(p) (p)
@@ -570,6 +571,15 @@ extern bool shim_in_fpu;
 #define kernel_fpu_begin() (SHIM_CHECK(!shim_in_fpu), shim_in_fpu = true)
 #define kernel_fpu_end() (SHIM_CHECK(shim_in_fpu), shim_in_fpu = false)
 #define in_hardirq() false
+/* A run of a softirq goes on until shim::newSoftirq(), or until time passes. */
+extern bool shim_in_softirq;
+#define in_serving_softirq() shim_in_softirq
+enum { NET_RX_SOFTIRQ, IRQ_POLL_SOFTIRQ, TASKLET_SOFTIRQ, NR_SOFTIRQS };
+struct kernel_stat {
+  unsigned int softirqs[NR_SOFTIRQS];
+};
+extern struct kernel_stat shim_kernel_stat;
+#define kstat_this_cpu (&shim_kernel_stat)
 #define irqs_disabled() false
 
 void lock_sock(struct sock* sk);

@@ -49,6 +49,9 @@ class Tcp {
   std::vector<ubuf_info*> zcopy_;  // what was sent without a copy
 };
 
+// What is called in softirq from now on is called in another run of it.
+void newSoftirq();
+
 // Runs all work that is due within `delay` jiffies, in order of time.
 void runWork(unsigned long delay);
 // Runs one that is queued.
