@@ -2,7 +2,7 @@
 /*
  * The budget of a softirq, which all streams of a CPU share.
  *
- * Nothing preempts a softirq (but with PREEMPT_RT), and one run of it handles
+ * Nothing preempts a softirq (without PREEMPT_RT), and one run of it handles
  * many packets, of one stream or of many. The kernel counts packets
  * (net.core.netdev_budget), but each can bring a thousand small FPDUs, or an
  * acknowledgment that makes room for a thousand messages. So what a run
@@ -43,6 +43,7 @@
  * struct kw_softirq - what a CPU's softirq may still do
  * @run: which run of a softirq @left is of: the number of runs until then
  * @tick: jiffies then: softirqs that @run does not count have a budget for each
+ *	tick
  * @left: units
  */
 struct kw_softirq {
@@ -53,13 +54,19 @@ struct kw_softirq {
 
 DECLARE_PER_CPU(struct kw_softirq, kw_softirq);
 
+/* Whether this is a softirq that nothing preempts. */
+static inline bool kw_softirq_runs(void)
+{
+	return !IS_ENABLED(CONFIG_PREEMPT_RT) && in_serving_softirq();
+}
+
 /**
  * kw_softirq_left() - what the running softirq may still do
  *
  * Context: process or softirq; what it says is good until kw_softirq_charge() on
  * this CPU.
  * Return: units, KW_SOFTIRQ_LEAST or more; KW_SOFTIRQ_UNLIMITED if no softirq is
- * running.
+ * running, or if it can be preempted.
  */
 static inline u32 kw_softirq_left(void)
 {
@@ -67,7 +74,7 @@ static inline u32 kw_softirq_left(void)
 	const struct kernel_stat *stat;
 	struct kw_softirq *q;
 
-	if (!in_serving_softirq())
+	if (!kw_softirq_runs())
 		return KW_SOFTIRQ_UNLIMITED;
 	q = this_cpu_ptr(&kw_softirq);
 	stat = kstat_this_cpu;
@@ -92,7 +99,7 @@ static inline void kw_softirq_charge(u32 units)
 {
 	struct kw_softirq *q;
 
-	if (!in_serving_softirq())
+	if (!kw_softirq_runs())
 		return;
 	q = this_cpu_ptr(&kw_softirq);
 	q->left -= min(q->left, units);
