@@ -253,6 +253,7 @@ static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
  * @s: stream with a prediction
  * @c: cursor at an FPDU; moved past those that are taken
  * @avail: bytes received from there
+ * @most: @fpdus, which the pass may handle
  * @fpdus: those taken are added to it
  *
  * FPDUs may be in memory that changes meanwhile. Of each header only the length
@@ -262,7 +263,7 @@ static void kw_predict_vec(struct kw_rx_next *next, u32 bytes)
  * Return: bytes that the FPDUs take, or 0 if one has to go to its handler.
  */
 u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
-		    u32 *fpdus)
+		    u32 most, u32 *fpdus)
 {
 	struct kw_rx_next *next = &s->rx.next;
 	u32 span, taken = 0, placed = 0;
@@ -271,7 +272,7 @@ u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
 		kw_cursor_next(c);
 	avail = min(avail, c->left);
 	kw_predict_vec(next, min(avail, next->room));
-	while (taken < KW_VEC_MAX) {
+	while (taken < KW_VEC_MAX && *fpdus < most) {
 		span = kw_predict_one(s, c->p + taken, avail - taken, &placed);
 		if (!span)
 			break;

@@ -332,18 +332,18 @@ static bool kw_rx_staged(struct kw_stream *s)
 }
 
 /*
- * Handle the FPDU at the cursor, or as many as were predicted. fpdus is their
- * number.
+ * Handle the FPDU at the cursor, or as many as were predicted. Their number is
+ * added to fpdus, up to most.
  */
 static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
 					   struct kw_cursor *c, u32 avail,
-					   u32 *used, u32 *fpdus,
+					   u32 most, u32 *used, u32 *fpdus,
 					   struct kw_segment *seg)
 {
 	int ret;
 
 	if (s->rx.next.it) {
-		*used = kw_predict_take(s, c, avail, fpdus);
+		*used = kw_predict_take(s, c, avail, most, fpdus);
 		if (*used)
 			return 0;
 		kw_predict_end(s);
@@ -381,7 +381,8 @@ static bool kw_rx_pass(struct kw_stream *s)
 	most = min_t(u32, KW_RX_BUDGET, units * KW_SOFTIRQ_RX_FPDUS);
 	avail = min3(inq, (u32)KW_RX_BUDGET_BYTES, units * KW_SOFTIRQ_RX_BYTES);
 	while (done < avail && fpdus < most) {
-		ret = kw_rx_next_fpdu(s, &c, avail - done, &used, &fpdus, &seg);
+		ret = kw_rx_next_fpdu(s, &c, avail - done, most, &used, &fpdus,
+				      &seg);
 		if (ret || !used)
 			break;
 		done += used;

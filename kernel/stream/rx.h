@@ -82,7 +82,7 @@ bool kw_place_tagged(struct kw_stream *s, const struct kw_segment *seg,
 void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
 		struct kw_orq_entry *read);
 u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
-		    u32 *fpdus);
+		    u32 most, u32 *fpdus);
 void kw_predict_end(struct kw_stream *s);
 
 void kw_ack_init(struct kw_stream *s);

@@ -511,7 +511,8 @@ static void kt_test_softirq_sends_least(struct kunit *test)
 }
 
 /* And what it may receive is, by FPDUs */
-static void kt_softirq_receives(struct kunit *test, u32 left, u32 len, u64 most)
+static void kt_softirq_receives(struct kunit *test, u32 left, u32 len,
+				bool one, u64 most)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, KT_RCVBUF);
 	struct kt_bytes o = kt_bytes_new(test, KT_STORED * (len + len / 64 + 64));
@@ -523,7 +524,8 @@ static void kt_softirq_receives(struct kunit *test, u32 left, u32 len, u64 most)
 	KUNIT_ASSERT_NOT_NULL(test, data);
 	for (i = 0; i < KT_STORED; i++)
 		kt_write(&o, KW_RDMAP_WRITE, KT_STAG(KT_REMOTE),
-			 KT_BASE(KT_REMOTE), true, data, len);
+			 KT_BASE(KT_REMOTE) + (one ? i * len : 0),
+			 !one || i == KT_STORED - 1, data, len);
 	/* As if the worker were to receive it, until the softirq does. */
 	lock_sock(sk);
 	l->s.rx.later = true;
@@ -543,18 +545,25 @@ static void kt_softirq_receives(struct kunit *test, u32 left, u32 len, u64 most)
 
 static void kt_test_softirq_fpdus(struct kunit *test)
 {
-	kt_softirq_receives(test, 3, 16, 3 * KW_SOFTIRQ_RX_FPDUS);
+	kt_softirq_receives(test, 3, 16, false, 3 * KW_SOFTIRQ_RX_FPDUS);
+}
+
+/* also those of one message, which are predicted, */
+static void kt_test_softirq_predicted(struct kunit *test)
+{
+	kt_softirq_receives(test, 3, 16, true, 3 * KW_SOFTIRQ_RX_FPDUS);
 }
 
 /* and by bytes. */
 static void kt_test_softirq_bytes(struct kunit *test)
 {
-	kt_softirq_receives(test, 3, 2000, 3 * KW_SOFTIRQ_RX_BYTES / 2000);
+	kt_softirq_receives(test, 3, 2000, false,
+			    3 * KW_SOFTIRQ_RX_BYTES / 2000);
 }
 
 static void kt_test_softirq_receives_least(struct kunit *test)
 {
-	kt_softirq_receives(test, 0, 16,
+	kt_softirq_receives(test, 0, 16, false,
 			    KW_SOFTIRQ_LEAST * KW_SOFTIRQ_RX_FPDUS);
 }
 
@@ -720,6 +729,7 @@ static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_softirq_sends),
 	KUNIT_CASE(kt_test_softirq_sends_least),
 	KUNIT_CASE(kt_test_softirq_fpdus),
+	KUNIT_CASE(kt_test_softirq_predicted),
 	KUNIT_CASE(kt_test_softirq_bytes),
 	KUNIT_CASE(kt_test_softirq_receives_least),
 	KUNIT_CASE(kt_test_softirq_next_run),
