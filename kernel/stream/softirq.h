@@ -93,7 +93,8 @@ static inline u32 kw_softirq_left(void)
  * kw_softirq_charge() - charge the running softirq, if there is one
  * @units: what it has done
  *
- * Context: as kw_softirq_left(), which was called before by the same pass.
+ * Context: as kw_softirq_left(), which begins the budget of a run: what is charged
+ * before the run's first call counts for the run before.
  */
 static inline void kw_softirq_charge(u32 units)
 {
