@@ -282,6 +282,7 @@ def profiles(args: argparse.Namespace) -> int:
     begun, measured = time.time(), revision()
     rows = select("*", True, False) if args.profile == "all" else select(args.profile, False, False)
     columns, mtu = (args.variant or "kiwarp").split(","), int(args.mtu or 1500)
+    rows = natively.at_mtu(rows, mtu)
     if args.native:
         found = natively.profiles([r for r in rows if r.native], columns, mtu, args, BUILD)
     else:

@@ -63,13 +63,24 @@ def beside(columns: list[str]) -> list[Pair]:
     return [Pair(c, first) for c in columns if c != first]
 
 
+def mtus_of(args: argparse.Namespace) -> list[int]:
+    return [int(m) for m in args.mtu.split(",")] if args.mtu else [1500]
+
+
+def at_mtu(rows: list[Row], mtu: int) -> list[Row]:
+    """Those that are measured at it: 65536 is lo's, and disks are over veth. Failed if there is none."""
+    found = [row for row in rows if mtu in row.mtus]
+    if rows and not found:
+        raise Failed(f"at MTU {mtu} there is no {rows[0].name}, which is at {', '.join(map(str, rows[0].mtus))}")
+    return found
+
+
 def campaigns(rows: list[Row], columns: list[str], builds: dict[str, Build], bench: NativeBench,
               measured: Measured, args: argparse.Namespace, out: Path) -> list[str]:
     """All rows at all MTUs; what the kernels complained of."""
     complaints = []
-    mtus = [int(m) for m in args.mtu.split(",")] if args.mtu else [1500]
-    kinds = [(mtu, storage, some) for mtu in mtus for storage in STORAGES
-             if (some := [r for r in rows if r.storage == storage])]
+    kinds = [(mtu, storage, some) for mtu in mtus_of(args) for storage in STORAGES
+             if (some := [r for r in at_mtu(rows, mtu) if r.storage == storage])]
     total = sum(len(some) for *_, some in kinds)
     messages: Callable[[Row], int] = (lambda _: SMOKE_MESSAGES) if args.smoke else messages_of
     pairs = measured.pairs
@@ -104,6 +115,8 @@ def run(args: argparse.Namespace, build: Path, meta: Callable[[float, str], dict
             if r.native and not (args.smoke and r.storage in NOT_FOR_SMOKE)]
     if not rows:
         raise Failed("no row matches (--list shows them)")
+    for mtu in mtus_of(args):
+        at_mtu(rows, mtu)
     if args.compare:
         others = trees(args.compare, bench, build)
         first = next(iter(others))

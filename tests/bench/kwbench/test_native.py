@@ -217,6 +217,15 @@ class NativeProfiles(unittest.TestCase):
             native_profile.Symbols("0000000060002000 D a_variable\n")
 
 
+class Rows(unittest.TestCase):
+    def test_a_disk_is_not_measured_at_an_mtu_that_its_wire_has_not(self):
+        rows = [BY_NAME["nvme-read-4k-1"], BY_NAME["send-64k"]]
+        self.assertEqual(natively.at_mtu(rows, 9000), rows)
+        self.assertEqual(natively.at_mtu(rows, 65536), rows[1:])
+        with self.assertRaisesRegex(Failed, "^at MTU 65536 there is no nvme-read-4k-1, which is at 1500, 9000$"):
+            natively.at_mtu(rows[:1], 65536)
+
+
 class Columns(unittest.TestCase):
     def test_every_column_moves_as_many_messages_with_one_program(self):
         for row in (r for r in ROWS if r.native and r.quick and not r.storage):
