@@ -246,18 +246,44 @@ def test_a_table_of_some_rows(tree: Tree) -> None:
 def test_the_page_has_all_rows_between_its_marks(tree: Tree) -> None:
     tree.add("arm64", "bookworm", "6.12", "build=ok", "unit=9 passed")
     tree.add("kernel", "sid", "7.2", "build=failed", day="2026-11-23")
+    tree.add("kernel", "trixie", "6.12", "build=ok", "20-rdmacm=37 passed")
+    tree.add("kernel", "trixie", "6.12", "10-link=187 passed, 1 failed, exit code 1", day="2026-11-26")
     tree.run("document")
     assert tree.page.read_text() == """\
 # A page
 
 <!-- matrix -->
-| what   | from     | version | build  | tests          | day        | revision |
-| ---    | ---      | ---     | ---    | ---            | ---        | ---      |
-| kernel | sid      | 7.2     | failed |                | 2026-11-23 | -        |
-| arm64  | bookworm | 6.12    | ok     | unit: 9 passed | 2026-11-25 | -        |
+| kernel | sid | trixie |
+| --- | --- | --- |
+| version | 7.2 | 6.12 |
+| build | failed | ok (2026-11-25) |
+| 10-link |  | 187 passed, 1 failed, exit code 1 |
+| 20-rdmacm |  | 37 (2026-11-25) |
+| day | 2026-11-23 | 2026-11-26 |
+| revision | - | - |
+
+| arm64 | bookworm |
+| --- | --- |
+| version | 6.12 |
+| build | ok |
+| unit | 9 |
+| day | 2026-11-25 |
+| revision | - |
 <!-- end -->
 
 and more
+"""
+
+
+def test_the_page_has_one_line_for_libraries_of_which_the_same_came_out(tree: Tree) -> None:
+    for suite, version, load in (("37", "37.15", 3), ("installed", "44.0", 3), ("36", "36.16", 3), ("45", "45.11", 2)):
+        tree.add("rdma-core", suite, version, "build=ok", f"load={load} passed", day=f"2026-11-{version[-1]}")
+    tree.run("document")
+    assert tree.page.read_text().split("<!--")[1] == """ matrix -->
+| rdma-core | build | load | days | revisions |
+| --- | --- | --- | --- | --- |
+| 36.16, 37.15, 44.0 (installed) | ok | 3 | 2026-11-0, 2026-11-5, 2026-11-6 | - |
+| 45.11 | ok | 2 | 2026-11-1 | - |
 """
 
 
