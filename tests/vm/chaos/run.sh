@@ -61,8 +61,10 @@ known_races() {
 
 # Queue pairs are bound to counters, whoever they belong to, and devices count those of each process.
 counters() {
-	local qpns all cntn qpn
-	case $((RANDOM % 8)) in
+	local qpns all cntn qpn what=$((RANDOM % 8))
+	# That takes several tries, and the run waits for the first that succeeds.
+	was_bound || what=7
+	case $what in
 	0) rdma statistic qp set link "$dev/1" auto pid on ;;
 	1 | 2) rdma statistic qp set link "$dev/1" auto off ;;
 	3 | 4)
