@@ -18,6 +18,8 @@ at() {
 	export HERE=$outside$here THERE=$outside$there INSIDE=10.20.0.$here INSIDE6=fd20::$here
 	export PEER=10.20.0.$there PEER6=fd20::$there KEY=$KEYS/$end DEVICE=kw_wg_$end PEER_KEY
 	PEER_KEY=$(cat "$KEYS/$(other_end "$end").pub" 2>/dev/null || echo none)
+	# As the page has it.
+	[[ $block != wireguard || $THERE != *:* ]] || THERE="[$THERE]"
 	howto encryption "$block" "${3:-$end}"
 }
 

@@ -34,7 +34,7 @@ capture() {
 
 # shows FILE TEXT: it can be read in what was captured.
 shows() { grep -aqF -- "$2" "$1"; }
-hides() { [ "$(packets "$1" ip)" -gt 20 ] && ! shows "$@"; }
+hides() { [ "$(packets "$1" "ip or ip6")" -gt 20 ] && ! shows "$@"; }
 
 # rping -v sends this and the alphabet.
 ping_text=rdma-ping-
@@ -63,6 +63,23 @@ rdmacm_over_wireguard() {
 	follows_tunnel
 	check "WireGuard at b: the device goes" rdma link delete kw_wg_b
 	check "WireGuard at b: the tunnel goes" at b wireguard-down
+}
+
+wireguard_over_ipv6() {
+	local ns
+	outside=fd01::
+	for ns in a b; do
+		check "WireGuard over IPv6 at $ns: the tunnel" at $ns wireguard
+		device_at $ns
+	done
+	capture wireguard6 a rping_pair "rping, captured inside WireGuard over IPv6" a b 10.20.0.1 -C 20 -v
+	check "WireGuard over IPv6: the wire has nothing else" only "$OUT/wireguard6.pcap" "ip6 and udp port 51820"
+	check "WireGuard over IPv6: nothing of it is plain" hides "$OUT/wireguard6.pcap" $ping_text
+	for ns in a b; do
+		check "WireGuard over IPv6 at $ns: the device goes" rdma link delete kw_wg_$ns
+		check "WireGuard over IPv6 at $ns: the tunnel goes" at $ns wireguard-down
+	done
+	outside=10.1.0.
 }
 
 # siw takes the place of Kiwarp's device at b.
@@ -198,6 +215,7 @@ load_modules
 encryption_modules
 make_net
 rdmacm_over_wireguard
+wireguard_over_ipv6
 rdmacm_over_ipsec
 howto_all_ran encryption
 nvme_over_wireguard
