@@ -184,10 +184,13 @@ class Profile:
 
 
 def summary(profiles: list[Profile]) -> str:
-    shown = [c for c in CLASSES if any(p.classes()[c] > 0.004 * p.cost for p in profiles)]
-    lines = [[p.row.title, number(p.cost), *(number(p.classes()[c]) for c in shown)]
-             for p in profiles]
-    return table(["us of one message or I/O", "together", *shown], lines)
+    """What an operation takes, in microseconds: all of it, natively less what the host does, by class."""
+    found = [(p, p.classes()) for p in profiles]
+    shown = [c for c in CLASSES if any(classes[c] > 0.004 * p.cost for p, classes in found)]
+    less = ["less host"] * (HOST in shown)
+    lines = [[p.row.title, variant_of(p.variant).title, number(p.cost), *(number(p.cost - classes[HOST]) for _ in less),
+              *(number(classes[c]) for c in shown)] for p, classes in found]
+    return table(["us of one message or I/O", "column", "together", *less, *shown], lines)
 
 
 def detail(p: Profile) -> str:

@@ -229,6 +229,19 @@ class Profiles(unittest.TestCase):
                                  ("churn-64", 2000.0, 500.0), ("atomic-64", 1e5, 10.0)):
             self.assertAlmostEqual(profile.operation(BY_NAME[row], BY_NAME[row].tool, value), cost)
 
+    def test_the_summary_names_columns_and_leaves_the_host_out(self):
+        row = BY_NAME["send-64"]
+
+        def of(variant: str, *where: str) -> profile.Profile:
+            taken = [profile.Sample(0, "", w, "kfree") for w in where]
+            return profile.Profile(row, 1500, variant, 1e5, 10.0, taken, row.unit)
+
+        natively = profile.summary([of("tcp", "[kernel]", "[host]"), of("kiwarp", *["[host]"] * 4, "[kiwarp]")])
+        self.assertIn("| column | together | less host | RNIC, the rest | memory, other | host |", natively)
+        self.assertIn(f"| {row.title} | plain TCP | 10.0 | 5.0 | 0.0 | 5.0 | 5.0 |", natively)
+        self.assertIn(f"| {row.title} | Kiwarp | 10.0 | 2.0 | 2.0 | 0.0 | 8.0 |", natively)
+        self.assertIn("| column | together | memory, other |", profile.summary([of("tcp", "[kernel]")]))
+
     def test_a_transfer_is_long_enough(self):
         tool = profile.longer(BY_NAME["latency-64"], BY_NAME["latency-64"].tool, 20.0)
         self.assertEqual(tool.count, 10001)
