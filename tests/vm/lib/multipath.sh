@@ -11,7 +11,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/nfs.sh"
 
 export CLIENTS=10.1.0.0/16
-export NETDEVS="va vc" TARGETS="10.1.0.1 10.1.1.1"
+export NETDEVS="va vc" TARGETS="10.1.0.1 10.1.1.1" OTHER_DISK=/dev/ram1
 export HOST=nqn.2014-08.org.example:host1 QUEUES=1
 export HOSTS="$HOST nqn.2014-08.org.example:host2"
 first=10.1.0.1 second=10.1.1.1
@@ -31,10 +31,11 @@ path_ctrl() {
 	return 1
 }
 
-# path_ios ADDRESS: how many reads and writes the disk has done by this path.
+# path_ios ADDRESS: how many reads and writes the disk has done by this path: the first, or that of the
+# namespace NSID.
 path_ios() {
 	local stat ctrl
-	ctrl=$(path_ctrl "$1") && read -ra stat < <(cat "$ctrl"/nvme*c*n1/stat) &&
+	ctrl=$(path_ctrl "$1") && read -ra stat < <(cat "$ctrl"/nvme*c*n"${NSID-1}"/stat) &&
 		echo $((stat[0] + stat[4]))
 }
 

@@ -68,6 +68,33 @@ ana_prefers() {
 	uses_only "$second" "$first"
 }
 
+# disk_of NSID: the host's name of that namespace.
+disk_of() {
+	local name
+	name=$(cd /sys/block && grep -lx "$1" nvme*n*/nsid | cut -d/ -f1 | grep -v c)
+	[ -b "/dev/$name" ] && echo "/dev/$name"
+}
+
+no_disk_of() { ! disk_of "$1"; }
+
+ana_load() {
+	fio_load groups --filename="$(disk_of 1):$(disk_of 2)" --allow_file_create=0 --offset_increment=2m
+	until_true 60 flows_of 1 && until_true 60 flows_of 2
+}
+
+flows_of() { grows ios_done "$(disk_of "$1")"; }
+
+# Each of two disks has a path of its own.
+ana_halves() { NSID=1 uses_only "$first" "$second" && NSID=2 uses_only "$second" "$first"; }
+
+# Both take the path that is left, and go back to their own.
+ana_halves_cut() {
+	ip link set va down
+	path_becomes "$first" connecting && NSID=1 uses "$second" && NSID=2 uses "$second" || return
+	wire_up
+	path_becomes "$first" live && ana_halves
+}
+
 nvme_target() { howto scaling nvme-subsystem && howto scaling nvme-any-host && howto scaling nvme-ports; }
 
 nvme_multipath() {
@@ -87,6 +114,14 @@ nvme_multipath() {
 	check "NVMe: ANA moves the I/O, and back" ana_moves
 	check "NVMe: ANA prefers a path" ana_prefers
 	check "NVMe: no error, no wrong checksum" fio_stop load
+	check "NVMe: two ANA groups" howto scaling nvme-ana-groups
+	check "NVMe: the second disk" until_true 30 disk_of 2
+	check "NVMe: the load on both" ana_load
+	check "NVMe: each uses the port of its group" ana_halves
+	check "NVMe: a wire is cut, and comes back: both use the other, and go back" ana_halves_cut
+	check "NVMe: no error, no wrong checksum on either" fio_stop groups
+	check "NVMe: the second disk is taken away" howto scaling nvme-ana-groups-down
+	check "NVMe: and gone from the host" until_true 30 no_disk_of 2
 	check "NVMe: disconnected" howto scaling nvme-disconnect
 	check "NVMe: the target goes" howto scaling nvme-target-down
 	check "NVMe: nothing is left on the devices" until_true 20 nothing_left
@@ -206,7 +241,7 @@ nfs_modules_gone() { nfs_client_gone && nfs_server_gone; }
 make_wire
 make_second_wire
 howto_modprobe
-modprobe brd rd_nr=1 rd_size=98304 || die "no RAM disk"
+modprobe brd rd_nr=2 rd_size=98304 || die "no RAM disk"
 NETDEVS="va vc" check "the target's devices" howto scaling devices
 NETDEVS="vb vd" check "the host's devices" howto scaling devices
 check "all are active" until_true 10 both_active
