@@ -76,21 +76,21 @@ static inline void kw_stream_count(const struct kw_stream *s, enum kw_counter c)
 int kw_work_init(void);
 void kw_work_exit(void);
 struct workqueue_struct *kw_streams_wq(bool user);
-struct workqueue_struct *kw_streams_ends_wq(bool user);
 void kw_stream_queue(struct kw_stream *s, struct delayed_work *work,
 		     unsigned long delay);
 void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout);
 void kw_stream_drained(struct kw_stream *s);
+
+/* users.c */
+void kw_users_begin(struct kw_stream *s);
+bool kw_users_end(struct kw_stream *s);
+bool kw_users_gone(struct kw_stream *s);
 
 /* How long a peer may take to read what is left, and to close its half. */
 #define KW_ERROR_TIMEOUT	(3 * HZ)
 
 /* fail.c */
 void kw_stream_fail(struct kw_stream *s, enum kw_fail why, bool terminate);
-
-/* domain.c */
-void kw_domain_wait(struct kw_stream *s);
-bool kw_domain_waited(struct kw_stream *s);
 
 /* teardown.c */
 void kw_stream_free_queues(struct kw_stream *s);

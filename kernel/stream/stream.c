@@ -156,7 +156,8 @@ static void kw_first_await(struct kw_stream *s)
  * @s: stream
  * @info: result
  *
- * Context: any, inside mem_srcu, which bounds the use of info->sk.
+ * Context: process, between kw_users_lock() and kw_users_unlock(), which bound
+ * the use of info->sk.
  */
 void kw_stream_info(const struct kw_stream *s, struct kw_stream_info *info)
 {
@@ -213,6 +214,8 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	s->tx.await_first = !p->initiator;
 
 	lock_sock(sk);
+	/* Before others can know that there is a connection. */
+	kw_users_begin(s);
 	ret = s->ops->started(s);
 	if (ret)
 		goto release;
@@ -230,6 +233,7 @@ int kw_stream_start(struct kw_stream *s, struct socket *sock,
 	return 0;
 release:
 	release_sock(sk);
+	kw_users_end(s);
 	s->sock = NULL;
 free:
 	kw_zc_close(s);

@@ -198,6 +198,9 @@ enum kw_stream_state {
  * @mem_srcu: the domain's: it keeps regions alive during a pass
  * @counters: the device's, or those that the queue pair is bound to, by enum
  *	kw_counter
+ * @users: those who use the socket without its lock, and the stream itself until
+ *	its state is %KW_STREAM_DEAD: see kw_stream_get()
+ * @unused: there are none any more; kw_domain.lock
  * @end_work: teardown
  * @rx_work: receives what is more than one pass may; with @retiring, completes
  *	entries, too
@@ -218,8 +221,6 @@ enum kw_stream_state {
  * @answering: that Read's place in @orq
  * @status: why the stream ended: 0 or -errno
  * @reason: the Terminate that ended it, as in kiwarp_cqe.vendor_err, or 0
- * @ending: in kw_domain.ending
- * @unused: no context uses the socket any more
  * @linger: jiffies for which the socket may linger; 0: not at all
  * @lost: the socket has ended already
  * @p: what start-up negotiated
@@ -249,6 +250,8 @@ struct kw_stream {
 	struct kw_domain *domain;
 	struct srcu_struct *mem_srcu;
 	struct kw_counters __percpu *counters;
+	atomic_t users;
+	bool unused;
 	struct delayed_work end_work;
 	struct delayed_work rx_work;
 	struct kw_tx tx;
@@ -267,8 +270,6 @@ struct kw_stream {
 	u32 answering;
 	int status;
 	u32 reason;
-	struct list_head ending;
-	bool unused;
 	bool lost;
 	unsigned long linger;
 	struct kw_stream_params p;
@@ -291,9 +292,8 @@ struct kw_stream {
 };
 
 /*
- * The state as seen without the socket lock. In %KW_STREAM_OPEN and
- * %KW_STREAM_CLOSING there is a socket, for as long as mem_srcu is held: see
- * kw_stream_start().
+ * The state as seen without the socket lock. To who has a reference there is a
+ * socket in %KW_STREAM_OPEN and %KW_STREAM_CLOSING: see kw_stream_start().
  */
 static inline u8 kw_stream_state(const struct kw_stream *s)
 {
@@ -317,7 +317,7 @@ enum kw_kick {
 /**
  * struct kw_stream_info - a running stream, for "rdma resource"
  * @state: enum kw_stream_state
- * @sk: its socket, good inside mem_srcu; NULL in other states than
+ * @sk: its socket, good until kw_users_unlock(); NULL in other states than
  *	%KW_STREAM_OPEN and %KW_STREAM_CLOSING. Then the rest is 0
  * @tx_send_msn: next MSN to be sent on queue 0
  * @tx_read_msn: on queue 1
@@ -345,6 +345,10 @@ void kw_stream_set_counters(struct kw_stream *s,
 			    struct kw_counters __percpu *counters);
 int kw_stream_start(struct kw_stream *s, struct socket *sock,
 		    const struct kw_stream_params *p);
+void kw_users_lock(struct kw_stream *s);
+void kw_users_unlock(struct kw_stream *s);
+bool kw_stream_get(struct kw_stream *s);
+void kw_stream_put(struct kw_stream *s);
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how);
 void kw_stream_close(struct kw_stream *s);
 void kw_stream_retire(struct kw_stream *s);

@@ -378,9 +378,11 @@ static bool kw_end_delivered(struct kw_stream *s)
 	return !held || over;
 }
 
-/* After kw_domain_wait(): doorbells use the socket, and queue work. */
+/* When nobody uses the socket any more: doorbells do, and queue work. */
 static void kw_end_finish(struct kw_stream *s)
 {
+	if (!kw_end_delivered(s))
+		return;
 	cancel_delayed_work_sync(&s->tx.work);
 	cancel_delayed_work_sync(&s->rx_work);
 	cancel_delayed_work_sync(&s->first_work);
@@ -423,30 +425,12 @@ static void kw_end_kick(struct kw_stream *s)
 	s->ops->notify(s);
 }
 
-/**
- * kw_end_work() - take teardown one step further
- * @work: kw_stream.end_work
- *
- * Context: process. After the last step the queue pair, and with it the stream,
- * may be gone.
- */
-void kw_end_work(struct work_struct *work)
+/* With the socket lock: what is to be done without it. */
+static enum kw_end_step kw_end_advance(struct kw_stream *s)
 {
-	struct kw_stream *s = container_of(to_delayed_work(work),
-					   struct kw_stream, end_work);
+	struct sock *sk = s->sock->sk;
 	enum kw_end_step step;
-	struct sock *sk;
 
-	if (!s->sock) {
-		kw_end_buffers(s);
-		return;
-	}
-	if (s->state == KW_STREAM_DEAD) {
-		if (kw_domain_waited(s) && kw_end_delivered(s))
-			kw_end_finish(s);
-		return;
-	}
-	sk = s->sock->sk;
 	lock_sock(sk);
 	step = kw_end_next(s);
 	if (step == KW_END_FIN)
@@ -465,13 +449,39 @@ void kw_end_work(struct work_struct *work)
 		kw_end_detach(s);
 	}
 	release_sock(sk);
+	return step;
+}
 
+/**
+ * kw_end_work() - take teardown one step further
+ * @work: kw_stream.end_work
+ *
+ * Context: process. After the last step the queue pair, and with it the stream,
+ * may be gone.
+ */
+void kw_end_work(struct work_struct *work)
+{
+	struct kw_stream *s = container_of(to_delayed_work(work),
+					   struct kw_stream, end_work);
+	enum kw_end_step step;
+
+	if (!s->sock) {
+		kw_end_buffers(s);
+		return;
+	}
+	if (s->state == KW_STREAM_DEAD) {
+		if (kw_users_gone(s))
+			kw_end_finish(s);
+		return;
+	}
+	step = kw_end_advance(s);
 	if (step == KW_END_FIN) {
 		kernel_sock_shutdown(s->sock, SHUT_WR);
-		kw_stream_queue(s, &s->end_work, 0);
-	} else if (step != KW_END_WAIT) {
-		kw_domain_wait(s);
+		/* The peer's may have come already. */
+		step = kw_end_advance(s);
 	}
+	if (step != KW_END_WAIT && kw_users_end(s))
+		kw_end_finish(s);
 }
 
 /**
@@ -479,9 +489,10 @@ void kw_end_work(struct work_struct *work)
  * @s: started stream
  *
  * Transmits what one pass may. The worker continues: to wait here for all that
- * the peer asks for would hold the caller, and mem_srcu, as long as it asks.
+ * the peer asks for would hold the caller as long as it asks.
  *
- * Context: process; inside s->mem_srcu, so that the socket stays.
+ * Context: process, with a reference of kw_stream_get() that was taken while the
+ * stream ran, or where nobody else ends it.
  */
 void kw_stream_close(struct kw_stream *s)
 {
@@ -493,7 +504,7 @@ void kw_stream_close(struct kw_stream *s)
 
 /**
  * kw_stream_abort() - end the stream at once
- * @s: started stream, to which the caller has a reference
+ * @s: started stream whose kw_stream_ops.ended does not come meanwhile
  *
  * Nothing more is placed or taken off the queues. What has completed is sent.
  *

@@ -9,8 +9,6 @@ static struct workqueue_struct *kw_stream_wq;
  * not wait for the places that such work takes.
  */
 static struct workqueue_struct *kw_users_wq;
-/* For kw_domain.work of processes, which may have to wait for them. */
-static struct workqueue_struct *kw_ends_wq;
 
 /**
  * kw_work_init() - allocate the queues
@@ -28,14 +26,9 @@ int kw_work_init(void)
 		return -ENOMEM;
 	kw_users_wq = alloc_workqueue("kiwarp_users", flags, WQ_MAX_ACTIVE);
 	if (!kw_users_wq)
-		goto free_streams;
-	kw_ends_wq = alloc_workqueue("kiwarp_ends", flags, WQ_MAX_ACTIVE);
-	if (!kw_ends_wq)
-		goto free_users;
+		goto free;
 	return 0;
-free_users:
-	destroy_workqueue(kw_users_wq);
-free_streams:
+free:
 	destroy_workqueue(kw_stream_wq);
 	return -ENOMEM;
 }
@@ -47,7 +40,6 @@ free_streams:
  */
 void kw_work_exit(void)
 {
-	destroy_workqueue(kw_ends_wq);
 	destroy_workqueue(kw_users_wq);
 	destroy_workqueue(kw_stream_wq);
 }
@@ -61,17 +53,6 @@ void kw_work_exit(void)
 struct workqueue_struct *kw_streams_wq(bool user)
 {
 	return user ? kw_users_wq : kw_stream_wq;
-}
-
-/**
- * kw_streams_ends_wq() - the queue of a domain's own work
- * @user: the domain is a process's
- *
- * Return: the queue.
- */
-struct workqueue_struct *kw_streams_ends_wq(bool user)
-{
-	return user ? kw_ends_wq : kw_stream_wq;
 }
 
 /**

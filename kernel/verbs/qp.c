@@ -530,21 +530,30 @@ static int kw_qp_to_init(struct kw_qp *qp)
  */
 static int kw_qp_to_closing(struct kw_qp *qp)
 {
+	bool used = false;
 	unsigned long flags;
-	int idx, ret = 0;
+	int ret = 0;
 	u32 state;
 
 	/* A process works off what it has posted itself, as in a doorbell. */
 	if (qp->user)
 		kw_qp_doorbell(qp);
-	idx = srcu_read_lock(qp->stream.mem_srcu);
-	/* The lock: who sees RTS sees the socket, which a start may still hold. */
+	/*
+	 * The lock: who sees RTS sees the socket, which a start may still hold.
+	 * Who takes the reference with it has that of this connection.
+	 */
 	spin_lock_irqsave(&qp->lock, flags);
 	state = qp->state;
+	if (state == KIWARP_QPS_RTS)
+		used = kw_stream_get(&qp->stream);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	switch (state) {
 	case KIWARP_QPS_RTS:
-		kw_stream_close(&qp->stream);
+		/* If not, its end is under way. */
+		if (used) {
+			kw_stream_close(&qp->stream);
+			kw_stream_put(&qp->stream);
+		}
 		break;
 	case KIWARP_QPS_CLOSING:
 	case KIWARP_QPS_ERROR:
@@ -552,7 +561,6 @@ static int kw_qp_to_closing(struct kw_qp *qp)
 	default:
 		ret = -EINVAL;
 	}
-	srcu_read_unlock(qp->stream.mem_srcu, idx);
 	return ret;
 }
 

@@ -7,20 +7,20 @@
 
 /*
  * Start transmission, if there is a stream that reads the queues. What was
- * posted is visible before the state is read again: kw_stream_kick() is an
- * atomic operation, which orders as smp_mb() does.
+ * posted is visible before kw_qp.state is read again: kw_stream_get() orders
+ * that. Pairs with the barrier in kw_flush_batch().
  */
 static void kw_qp_kick(struct kw_qp *qp)
 {
-	int idx = srcu_read_lock(qp->stream.mem_srcu);
-	u8 state = kw_stream_state(&qp->stream);
+	struct kw_stream *s = &qp->stream;
+	u8 state;
 
+	if (!kw_stream_get(s))
+		return;
+	state = kw_stream_state(s);
 	if (state == KW_STREAM_OPEN || state == KW_STREAM_CLOSING)
-		kw_stream_kick(&qp->stream,
-			       qp->user ? KW_KICK_SLEEP : KW_KICK_ATOMIC);
-	else
-		smp_mb();	/* Pairs with that in kw_flush_batch(). */
-	srcu_read_unlock(qp->stream.mem_srcu, idx);
+		kw_stream_kick(s, qp->user ? KW_KICK_SLEEP : KW_KICK_ATOMIC);
+	kw_stream_put(s);
 }
 
 static void kw_qp_flush_posted(struct kw_qp *qp)

@@ -102,20 +102,16 @@ static void kw_get_addrs(struct kw_addrs *a, const struct sock *sk)
 
 /*
  * The asker may be anybody, and stopped by its cgroup's quota wherever it can
- * be preempted. The owner's deregistrations wait for what is inside mem_srcu.
+ * be preempted: it is no user that the stream's end would wait for.
  */
 static void kw_get_stream(struct kw_stream *s, struct kw_stream_info *info,
 			  struct kw_addrs *addrs)
 {
-	int idx;
-
-	preempt_disable();
-	idx = srcu_read_lock(s->mem_srcu);
+	kw_users_lock(s);
 	kw_stream_info(s, info);
 	if (info->sk)
 		kw_get_addrs(addrs, info->sk);
-	srcu_read_unlock(s->mem_srcu, idx);
-	preempt_enable();
+	kw_users_unlock(s);
 }
 
 static int kw_put_stream(struct sk_buff *msg, struct kw_stream *s)

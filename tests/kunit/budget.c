@@ -384,29 +384,6 @@ static void kt_test_early_abort(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, l->failed);
 }
 
-/*
- * The end waits for those who use the socket, like a process that is kept from
- * running in a doorbell. No worker waits with it that others may need.
- */
-static void kt_test_end_waits(struct kunit *test)
-{
-	struct kt_link *l = kt_wide_link(test);
-	int idx = srcu_read_lock(&l->domain.srcu);
-
-	kw_stream_abort(&l->s);
-	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
-	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
-	KUNIT_EXPECT_TRUE(test, kt_until(work_busy(&l->domain.work.work) &
-					 WORK_BUSY_RUNNING));
-	/* Others may ask for the end once more. */
-	kw_stream_abort(&l->s);
-	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
-	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
-	srcu_read_unlock(&l->domain.srcu, idx);
-	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
-							       5 * HZ));
-}
-
 /**
  * struct kt_softirq - a softirq, which is a timer's
  * @timer: the timer
@@ -724,7 +701,6 @@ static struct kunit_case kt_budget_cases[] = {
 	KUNIT_CASE(kt_test_early_fin),
 	KUNIT_CASE(kt_test_early_reset),
 	KUNIT_CASE(kt_test_early_abort),
-	KUNIT_CASE(kt_test_end_waits),
 	KUNIT_CASE(kt_test_own_queue),
 	KUNIT_CASE(kt_test_softirq_sends),
 	KUNIT_CASE(kt_test_softirq_sends_least),

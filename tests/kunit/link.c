@@ -235,7 +235,11 @@ static void kt_op_notify(struct kw_stream *s)
 
 static int kt_op_started(struct kw_stream *s)
 {
-	return 0;
+	struct kt_link *l = kt_of(s);
+
+	if (l->used_at_start)
+		KUNIT_EXPECT_TRUE(l->test, kw_stream_get(s));
+	return l->start_error;
 }
 
 static void kt_op_closing(struct kw_stream *s)
@@ -349,23 +353,21 @@ struct kt_link *kt_link_connect(struct kunit *test, int mss, int rcvbuf)
 	KUNIT_ASSERT_NOT_NULL(test, l->counters);
 	kt_regions(l);
 	l->early = kt_connect(l, mss, rcvbuf);
+	kw_stream_init(&l->s, &kt_ops, &l->domain, l->counters);
+	l->s.pd = l;
+	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
+		      IB_ACCESS_REMOTE_ATOMIC;
 	return l;
 }
 
 /**
  * kt_link_start() - start a link's stream
- * @l: the link
+ * @l: the link, which may have failed to start before
  * @p: what start-up negotiated
  */
 void kt_link_start(struct kt_link *l, const struct kw_stream_params *p)
 {
-	struct socket *sock = l->early;
-
-	kw_stream_init(&l->s, &kt_ops, &l->domain, l->counters);
-	l->s.pd = l;
-	l->s.access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
-		      IB_ACCESS_REMOTE_ATOMIC;
-	KUNIT_ASSERT_EQ(l->test, 0, kw_stream_start(&l->s, sock, p));
+	KUNIT_ASSERT_EQ(l->test, 0, kw_stream_start(&l->s, l->early, p));
 	l->early = NULL;
 	l->started = true;
 }

@@ -55,6 +55,8 @@ struct kt_wqe_done {
  * @counters: the stream's
  * @ended: kw_stream_ops.ended was called
  * @started: the stream runs, or ran
+ * @start_error: what kw_stream_ops.started returns
+ * @used_at_start: somebody gets a reference to the stream meanwhile
  * @failed: kw_stream_ops.failed was called, with the reason @why
  * @closing: kw_stream_ops.closing was called
  * @why: see @failed
@@ -100,6 +102,8 @@ struct kt_link {
 	struct kw_counters __percpu *counters;
 	struct completion ended;
 	bool started;
+	int start_error;
+	bool used_at_start;
 	bool failed;
 	bool closing;
 	enum kw_fail why;

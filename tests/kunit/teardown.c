@@ -463,7 +463,127 @@ static void kt_test_fails_behind_the_first(struct kunit *test)
 	kt_terminated(l);
 }
 
+/*
+ * The end waits for those who use the socket, like a process that is kept from
+ * running in a doorbell. No worker waits with it that others may need.
+ */
+static void kt_test_end_waits(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
+
+	KUNIT_ASSERT_TRUE(test, kw_stream_get(&l->s));
+	KUNIT_ASSERT_TRUE(test, kw_stream_get(&l->s));
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
+	/* Others may ask for the end once more. */
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
+	kw_stream_put(&l->s);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	/* They get no more. */
+	KUNIT_EXPECT_FALSE(test, kw_stream_get(&l->s));
+	kw_stream_put(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+}
+
+/* Who uses a running stream does not end it. */
+static void kt_test_users_come_and_go(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		KUNIT_ASSERT_TRUE(test, kw_stream_get(&l->s));
+		kw_stream_put(&l->s);
+	}
+	kt_look(l);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_OPEN);
+	KUNIT_EXPECT_FALSE(test, l->s.unused);
+}
+
+/*
+ * Who looks whether the next connection is there, just as it fails to start, or
+ * starts after all.
+ */
+static void kt_test_user_of_a_start(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 0, 0);
+
+	KUNIT_EXPECT_FALSE(test, kw_stream_get(&l->s));
+	l->start_error = -EINVAL;
+	l->used_at_start = true;
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_stream_start(&l->s, l->early, &kt_params));
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&l->s.users));
+	l->start_error = 0;
+	l->used_at_start = false;
+	kt_link_start(l, &kt_params);
+	/* Of the start that failed. */
+	kw_stream_put(&l->s);
+	KUNIT_EXPECT_FALSE(test, l->s.unused);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(l->s.state), KW_STREAM_OPEN);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+}
+
+/*
+ * Of a start that failed, and of which nothing is to be ended. The next one has
+ * users of its own.
+ */
+static void kt_test_last_user_of_a_start(struct kunit *test)
+{
+	struct kt_link *l = kt_link_connect(test, 0, 0);
+
+	l->start_error = -EINVAL;
+	l->used_at_start = true;
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			kw_stream_start(&l->s, l->early, &kt_params));
+	kw_stream_put(&l->s);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&l->s.users));
+	KUNIT_EXPECT_FALSE(test, work_busy(&l->s.end_work.work));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	l->start_error = 0;
+	kt_link_start(l, &kt_params);
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.state) == KW_STREAM_DEAD));
+	kw_stream_abort(&l->s);
+	KUNIT_EXPECT_TRUE(test, kt_until(!work_busy(&l->s.end_work.work)));
+	KUNIT_EXPECT_FALSE(test, completion_done(&l->ended));
+	kw_stream_put(&l->s);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+}
+
+/*
+ * There is nothing to wait for when the FIN goes out, as the peer's has come:
+ * the peer may never acknowledge it.
+ */
+static void kt_test_ends_with_its_fin(struct kunit *test)
+{
+	struct kt_link *l = kt_link_new(test, &kt_params, 0, 0);
+	struct sock *peer = l->peer->sk;
+
+	/* The peer's FIN waits in the backlog until its end is deaf. */
+	lock_sock_nested(l->s.sock->sk, SINGLE_DEPTH_NESTING);
+	KUNIT_EXPECT_EQ(test, 0, kernel_sock_shutdown(l->peer, SHUT_WR));
+	lock_sock(peer);
+	release_sock(l->s.sock->sk);
+	KUNIT_EXPECT_NE(test, 0UL, wait_for_completion_timeout(&l->ended,
+							       5 * HZ));
+	KUNIT_EXPECT_FALSE(test, l->failed);
+	release_sock(peer);
+}
+
 static struct kunit_case kt_teardown_cases[] = {
+	KUNIT_CASE(kt_test_end_waits),
+	KUNIT_CASE(kt_test_users_come_and_go),
+	KUNIT_CASE(kt_test_user_of_a_start),
+	KUNIT_CASE(kt_test_last_user_of_a_start),
+	KUNIT_CASE(kt_test_ends_with_its_fin),
 	KUNIT_CASE(kt_test_takes_bytes),
 	KUNIT_CASE(kt_test_no_limit_for_own),
 	KUNIT_CASE(kt_test_limit),

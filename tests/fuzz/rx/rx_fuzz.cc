@@ -116,6 +116,7 @@ void finish(const Config& config, shim::Tcp& tcp, QueuePair& qp) {
   shim::runWork(60 * HZ);
   KW_CHECK(qp.ended && tcp.released() && !shim::workPending());
   KW_CHECK(qp.stream.state == KW_STREAM_DEAD && qp.stream.sock == nullptr);
+  KW_CHECK(atomic_read(&qp.stream.users) == 0 && qp.stream.unused);
 }
 
 void checkCounters(const Config& config, const QueuePair& qp, const Bytes& stream,

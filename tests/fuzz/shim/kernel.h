@@ -152,6 +152,12 @@ static inline s64 atomic64_read(const atomic64_t* a) { return a->counter; }
 
 static inline void atomic_inc(atomic_t* a) { a->counter++; }
 static inline void atomic_dec(atomic_t* a) { a->counter--; }
+static inline bool atomic_inc_not_zero(atomic_t* a) { return a->counter != 0 && ++a->counter; }
+static inline bool atomic_add_unless(atomic_t* a, int v, int unless) {
+  if (a->counter == unless) return false;
+  a->counter += v;
+  return true;
+}
 static inline int atomic_read_acquire(const atomic_t* a) { return a->counter; }
 
 #define ATOMIC_INIT(v) \
@@ -188,6 +194,7 @@ static inline void clear_bit(int nr, unsigned long* p) { *p &= ~(1UL << nr); }
 typedef struct {
   bool held;
 } spinlock_t;
+typedef spinlock_t raw_spinlock_t;
 
 static inline void shim_spin_lock(spinlock_t* l) {
   SHIM_CHECK(!l->held);
@@ -198,10 +205,15 @@ static inline void shim_spin_unlock(spinlock_t* l) {
   l->held = false;
 }
 #define spin_lock_init(l) ((l)->held = false)
-#define spin_lock(l) shim_spin_lock(l)
-#define spin_unlock(l) shim_spin_unlock(l)
 #define spin_lock_irq(l) shim_spin_lock(l)
 #define spin_unlock_irq(l) shim_spin_unlock(l)
+#define raw_spin_lock_init(l) spin_lock_init(l)
+#define raw_spin_lock_irq(l) shim_spin_lock(l)
+#define raw_spin_unlock_irq(l) shim_spin_unlock(l)
+#define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
+#define raw_spin_unlock_irqrestore(l, f) spin_unlock_irqrestore(l, f)
+#define __acquires(l)
+#define __releases(l)
 #define spin_lock_irqsave(l, f) ((f) = 0, shim_spin_lock(l))
 #define spin_unlock_irqrestore(l, f) ((void)(f), shim_spin_unlock(l))
 #define rcu_read_lock() ((void)0)
@@ -262,9 +274,6 @@ static inline int init_srcu_struct(struct srcu_struct* s) { return s->readers = 
 static inline void cleanup_srcu_struct(struct srcu_struct* s) { SHIM_CHECK(s->readers == 0); }
 // Nothing of what is tested here calls call_srcu().
 static inline void srcu_barrier(struct srcu_struct* s) { SHIM_CHECK(s->readers == 0); }
-static inline void synchronize_srcu_expedited(struct srcu_struct* s) {
-  SHIM_CHECK(s->readers == 0);
-}
 
 /* Time and work */
 
@@ -298,7 +307,6 @@ bool cancel_delayed_work(struct delayed_work* dw);
 /* For queue pairs alone. */
 #define queue_work(wq, work) ((void)(work), SHIM_CHECK(!"a queue pair"), false)
 #define cancel_delayed_work_sync(dw) cancel_delayed_work(dw)
-#define flush_delayed_work(dw) SHIM_CHECK(!(dw)->pending)
 #define to_delayed_work(w) container_of(w, struct delayed_work, work)
 #define INIT_DELAYED_WORK(dw, f) (*(dw) = (struct delayed_work){.work = {.func = (f)}})
 
