@@ -60,10 +60,10 @@ def samples(script: str, kernel: int, symbols: Symbols) -> Iterator[Sample]:
         where, what = found["where"].split("/")[-1], found["what"]
         if ip >> 63:
             where = "[host]"
-        elif int(found["pid"]) == kernel and where == "[vdso]":
-            # The host's clock is this kernel's, too.
+        elif int(found["pid"]) == kernel and (where == "[vdso]" or "lib" in where):
+            # The host's clock is this kernel's, too; and it calls the C library to ask the host.
             where = "[host]"
-        elif int(found["pid"]) == kernel and "lib" not in where:
+        elif int(found["pid"]) == kernel:
             where, what = symbols.at(ip)
         what = re.sub(r"\+0x[0-9a-f]+$|\.(isra|part|constprop|cold)\b.*$", "", what)
         yield Sample(float(found["time"]), found["pid"], where, what)

@@ -197,7 +197,8 @@ PERF_SCRIPT = """\
     10   1.100000:         70000120 [unknown] (/dev/shm/vm_file (deleted))
     10   1.200000: ffffffff81000000 ptrace_stop+0x20 ([kernel.kallsyms])
     11   1.300000:     7f0000001000 poll+0x5 (/usr/lib/libkiwarp-rdmav34.so)
-    10   1.400000:     7f0000002000 memcpy+0x5 (/usr/lib/libc.so.6)
+    10   1.400000:     7f0000002000 ptrace+0x5 (/usr/lib/libc.so.6)
+    11   1.500000:     7f0000002000 memcpy+0x5 (/usr/lib/libc.so.6)
 """
 
 
@@ -210,6 +211,7 @@ class NativeProfiles(unittest.TestCase):
             ("[kiwarp]", "kw_fpdu_build", profile.KIWARP),
             ("[host]", "ptrace_stop", profile.HOST),
             ("libkiwarp-rdmav34.so", "poll", profile.USER),
+            ("[host]", "ptrace", profile.HOST),
             ("libc.so.6", "memcpy", profile.USER)])
 
     def test_a_kernel_without_symbols_is_refused(self):
