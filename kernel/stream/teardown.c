@@ -378,7 +378,7 @@ static bool kw_end_delivered(struct kw_stream *s)
 	return !held || over;
 }
 
-/* When nobody uses the socket any more: doorbells do, and queue work. */
+/* After the last reference is dropped: doorbells hold them, and queue work. */
 static void kw_end_finish(struct kw_stream *s)
 {
 	if (!kw_end_delivered(s))
@@ -492,7 +492,7 @@ void kw_end_work(struct work_struct *work)
  * the peer asks for would hold the caller as long as it asks.
  *
  * Context: process, with a reference of kw_stream_get() that was taken while the
- * stream ran, or where nobody else ends it.
+ * stream ran, or where no other context ends it.
  */
 void kw_stream_close(struct kw_stream *s)
 {

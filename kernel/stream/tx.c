@@ -340,7 +340,7 @@ static void kw_tx_all(struct kw_stream *s)
  * If another context transmits already, WANTED makes it go on.
  *
  * Context: as @how says; with the socket lock, or a reference of kw_stream_get()
- * to a stream that is open or closing, or where nobody else ends it.
+ * to a stream that is open or closing, or where no other context ends it.
  */
 void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
 {

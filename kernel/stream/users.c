@@ -51,8 +51,8 @@ void kw_users_begin(struct kw_stream *s)
  * @s: stream that did not start, or is %KW_STREAM_DEAD
  *
  * Context: process.
- * Return: true if nobody uses it. If false, the last who does queues end_work
- * of a stream that had started.
+ * Return: true if that was the last reference. If false, who drops the last
+ * queues end_work of a stream that had started.
  */
 bool kw_users_end(struct kw_stream *s)
 {
@@ -60,7 +60,7 @@ bool kw_users_end(struct kw_stream *s)
 }
 
 /**
- * kw_users_gone() - whether nobody uses a stream any more
+ * kw_users_gone() - whether the last reference to a stream is dropped
  * @s: stream
  *
  * An end_work that others have queued may ask before.
