@@ -184,13 +184,14 @@ class Profile:
 
 
 def summary(profiles: list[Profile]) -> str:
-    """What an operation takes, in microseconds: all of it, natively less what the host does, by class."""
+    """What an operation takes, in microseconds: all of it, natively also less the host's part; by class."""
     found = [(p, p.classes()) for p in profiles]
     shown = [c for c in CLASSES if any(classes[c] > 0.004 * p.cost for p, classes in found)]
-    less = ["less host"] * (HOST in shown)
-    lines = [[p.row.title, variant_of(p.variant).title, number(p.cost), *(number(p.cost - classes[HOST]) for _ in less),
-              *(number(classes[c]) for c in shown)] for p, classes in found]
-    return table(["us of one message or I/O", "column", "together", *less, *shown], lines)
+    guest = ["guest only"] * (HOST in shown)
+    lines = [[p.row.title, variant_of(p.variant).title, number(p.cost),
+              *(number(p.cost - classes[HOST]) for _ in guest), *(number(classes[c]) for c in shown)]
+             for p, classes in found]
+    return table(["us of one message or I/O", "column", "together", *guest, *shown], lines)
 
 
 def detail(p: Profile) -> str:

@@ -237,7 +237,7 @@ class Profiles(unittest.TestCase):
             return profile.Profile(row, 1500, variant, 1e5, 10.0, taken, row.unit)
 
         natively = profile.summary([of("tcp", "[kernel]", "[host]"), of("kiwarp", *["[host]"] * 4, "[kiwarp]")])
-        self.assertIn("| column | together | less host | RNIC, the rest | memory, other | host |", natively)
+        self.assertIn("| column | together | guest only | RNIC, the rest | memory, other | host |", natively)
         self.assertIn(f"| {row.title} | plain TCP | 10.0 | 5.0 | 0.0 | 5.0 | 5.0 |", natively)
         self.assertIn(f"| {row.title} | Kiwarp | 10.0 | 2.0 | 2.0 | 0.0 | 8.0 |", natively)
         self.assertIn("| column | together | memory, other |", profile.summary([of("tcp", "[kernel]")]))
