@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +21,12 @@ namespace kiwarp {
 // peer that waits for an answer, a CPU that computes) yields become rare.
 //
 // A consumer that never sleeps yields after kPolls empty polls: with few CPUs the peer may need
-// this one, and the poller would run until its time slice ends. On an idle CPU sched_yield()
-// returns at once, and costs a fraction of the polls between two calls.
+// this one, and the poller would run until its time slice ends. On a CPU of its own that is a
+// system call in vain, each time. The kernel counts how often another thread has run in this one's
+// place: while that is less than half of the yields, the empty polls between two yields double, up
+// to kMostPolls. What was found in between does not matter then: a thread that came to this CPU
+// later is noticed, however soon it answers. They are kPolls in a row again as soon as that
+// happens.
 //
 // Several threads may poll one queue: a count that is lost then does not matter.
 class PollBackoff {
@@ -42,7 +47,9 @@ class PollBackoff {
     const uint32_t empty = get(empty_) + 1;
     set(empty_, empty);
     if (empty == 1 && get(sleeps_) != 0) return yieldIfItPays();
-    if (empty % kPolls == 0) sched_yield();
+    // Who sleeps asks for an event before it has polled so often.
+    if (empty == kPolls) set(sleeps_, 0);
+    if (isYieldDue(empty)) yieldAsPoller();
     return false;
   }
 
@@ -66,6 +73,11 @@ class PollBackoff {
   using Count = std::atomic<uint32_t>;
 
   static constexpr uint32_t kPolls = 32;
+  // A quarter of a millisecond of polls: what another thread waits if it comes to this CPU later.
+  static constexpr uint32_t kMostPolls = 16384;
+  // After so many yields with kPolls in between the kernel is asked what came of them, as that is
+  // another system call. A rarer yield is judged by itself.
+  static constexpr uint32_t kJudged = 16;
   // One yield of so many is timed: where the clock is a system call it costs another.
   static constexpr uint32_t kTimed = 16;
   // A thread that computes keeps the CPU for a time slice of the scheduler, which is longer. But
@@ -89,6 +101,41 @@ class PollBackoff {
     return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   }
 
+  // Whether a poller yields, after so many empty polls in a row.
+  bool isYieldDue(uint32_t empty) {
+    const uint32_t polls = get(polls_);
+    if (polls == kPolls) return empty % kPolls == 0;
+    const uint32_t left = get(left_) - 1;
+    set(left_, left);
+    return left == 0;
+  }
+
+  // Whether other threads have run in the place of this one since the last call at least half as
+  // often as it has yielded. Where several threads poll a queue, each takes the other's count for
+  // its own; the next look corrects that.
+  bool othersRan(uint32_t yields) {
+    rusage usage{};
+    if (getrusage(RUSAGE_THREAD, &usage) != 0) return true;
+    const auto switches = static_cast<uint32_t>(usage.ru_nivcsw);
+    const uint32_t since = switches - get(switches_);
+    set(switches_, switches);
+    return since >= (yields + 1) / 2;
+  }
+
+  void yieldAsPoller() {
+    sched_yield();
+    const uint32_t polls = get(polls_);
+    const uint32_t yields = get(polled_yields_) + 1;
+    if (polls == kPolls && yields < kJudged) {
+      set(polled_yields_, yields);
+      return;
+    }
+    const uint32_t next = othersRan(yields) ? kPolls : std::min(2 * polls, kMostPolls);
+    set(polls_, next);
+    set(left_, next);
+    set(polled_yields_, 0);
+  }
+
   bool yieldIfItPays() {
     const uint32_t skip = get(skip_);
     if (skip != 0) {
@@ -107,10 +154,14 @@ class PollBackoff {
     return true;
   }
 
-  Count empty_{0};    // polls that found nothing, since one that found something
-  Count sleeps_{0};   // whether the consumer has asked for an event
-  Count skip_{0};     // opportunities to skip before the next yield
-  Count skipped_{0};  // how many were skipped before the last one
+  Count empty_{0};          // polls that found nothing, since one that found something
+  Count polls_{kPolls};     // empty ones between two yields of a poller
+  Count left_{0};           // if that is more than kPolls: until the next
+  Count polled_yields_{0};  // since the last othersRan()
+  Count switches_{0};       // the kernel's count then
+  Count sleeps_{0};         // whether the consumer asks for events
+  Count skip_{0};           // opportunities to skip before the next yield
+  Count skipped_{0};        // how many were skipped before the last one
   Count credit_{0};
   Count yields_{0};
   Count late_{0};  // whether the last timed one took long

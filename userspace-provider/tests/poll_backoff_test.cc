@@ -2,6 +2,7 @@
 #include "rings/poll_backoff.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,14 +11,20 @@ namespace {
 thread_local int yields = 0;
 thread_local int64_t yield_takes_ns = 0;
 thread_local bool faked = false;
+thread_local bool alone = false;
+thread_local long switches = 0;
+thread_local bool is_counted = true;
+thread_local int looks = 0;
 thread_local int64_t time_ns = 0;
 
 }  // namespace
 
-// Both replace the C library's. A yield takes as long as a test says, on a clock of its own.
+// These replace the C library's. A yield takes as long as a test says, on a clock of its own, and
+// lets another thread run unless the test has the CPU alone.
 extern "C" int sched_yield() noexcept {
   if (!faked) return static_cast<int>(syscall(SYS_sched_yield));
   ++yields;
+  if (!alone) ++switches;
   time_ns += yield_takes_ns;
   return 0;
 }
@@ -29,15 +36,28 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   return 0;
 }
 
+extern "C" int getrusage(__rusage_who_t who, rusage* usage) noexcept {
+  if (!faked) return static_cast<int>(syscall(SYS_getrusage, who, usage));
+  EXPECT_EQ(who, RUSAGE_THREAD);
+  ++looks;
+  usage->ru_nivcsw = switches;
+  return is_counted ? 0 : -1;
+}
+
 namespace kiwarp::test {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
+constexpr int kMostPolls = 16384;  // between two yields of a poller
 
 class PollBackoffTest : public testing::Test {
  protected:
   void SetUp() override {
     faked = true;
+    alone = false;
+    switches = 1000;
+    looks = 0;
+    is_counted = true;
     yield_takes_ns = 0;
   }
   void TearDown() override { faked = false; }
@@ -74,6 +94,83 @@ TEST_F(PollBackoffTest, GivesTheCpuAwayNowAndThen) {
   EXPECT_EQ(yieldsIn(backoff_, 31), 0);
   EXPECT_EQ(yieldsIn(backoff_, 1), 1);
   EXPECT_EQ(yieldsIn(backoff_, 320), 10);
+}
+
+TEST_F(PollBackoffTest, OnASharedCpuAPollerGoesOnYielding) {
+  EXPECT_EQ(yieldsIn(backoff_, 32'000), 1000);
+  EXPECT_LE(looks, 1000 / 16);
+}
+
+TEST_F(PollBackoffTest, OnACpuOfItsOwnAPollerYieldsRarely) {
+  alone = true;
+  yieldsIn(backoff_, 4 * kMostPolls);
+  EXPECT_EQ(yieldsIn(backoff_, 10 * kMostPolls), 10);
+  EXPECT_LE(looks, 40);
+}
+
+TEST_F(PollBackoffTest, APollerYieldsOftenAgainWhenAnotherThreadComes) {
+  alone = true;
+  yieldsIn(backoff_, 4 * kMostPolls);
+  backoff_.found();
+  alone = false;
+  EXPECT_GE(yieldsIn(backoff_, kMostPolls), 1);
+  EXPECT_EQ(yieldsIn(backoff_, 320), 10);
+}
+
+TEST_F(PollBackoffTest, AThreadThatRanOnceIsForgotten) {
+  alone = true;
+  yieldsIn(backoff_, 4 * kMostPolls);
+  for (int i = 0; i < 10; ++i) {
+    ++switches;
+    backoff_.found();
+    yieldsIn(backoff_, 100 * kMostPolls);
+    EXPECT_GT(yields, 100);
+    EXPECT_LE(yields, 100 + 16 + 9);
+  }
+}
+
+// Whoever it waits for came to this CPU later, and answers before the poller would yield.
+TEST_F(PollBackoffTest, APollerNoticesAThreadThatAnswersSoon) {
+  alone = true;
+  yieldsIn(backoff_, 4 * kMostPolls);
+  int all = 0;
+  for (int i = 0; i < 32; ++i) {
+    ++switches;
+    all += yieldsIn(backoff_, kMostPolls / 16);
+    backoff_.found();
+  }
+  EXPECT_GT(all, 16);
+}
+
+TEST_F(PollBackoffTest, HalfOfTheYieldsDecide) {
+  for (const int shared : {7, 8}) {
+    PollBackoff backoff;
+    alone = true;
+    yieldsIn(backoff, 16 * 32);  // The first look has nothing to compare with.
+    for (int i = 0; i < 16; ++i) {
+      alone = i >= shared;
+      yieldsIn(backoff, 32);
+    }
+    alone = true;
+    EXPECT_EQ(yieldsIn(backoff, 32), shared == 7 ? 0 : 1);
+  }
+}
+
+TEST_F(PollBackoffTest, WithoutTheKernelsCountAPollerGoesOnYielding) {
+  alone = true;
+  is_counted = false;
+  EXPECT_EQ(yieldsIn(backoff_, 32'000), 1000);
+}
+
+TEST_F(PollBackoffTest, WhoSleptOnceAndPollsNowIsAPoller) {
+  alone = true;
+  yieldsIn(backoff_, 4 * kMostPolls);
+  sleeper(backoff_).found();
+  yieldsIn(backoff_, 32);
+  backoff_.found();
+  EXPECT_EQ(yieldsIn(backoff_, 31), 0);
+  sleeper(backoff_).found();
+  EXPECT_EQ(yieldsIn(backoff_, 31), 1);
 }
 
 TEST_F(PollBackoffTest, WhoFindsSomethingKeepsTheCpu) {

@@ -139,7 +139,7 @@ void TcpEnd::readAll(size_t length) {
     const ssize_t n = calls_->recv(fds_.back(), buffer_.data(), std::min(length, buffer_.size()),
                                    plan_.poll ? MSG_DONTWAIT : 0);
     if (n < 0 && errno == EAGAIN) {
-      // As with ibv_poll_cq(): whoever it waits for may want this CPU.
+      // Whoever it waits for may want this CPU.
       if (++empty % kEmptyReads == 0) sched_yield();
       continue;
     }
