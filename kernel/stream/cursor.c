@@ -88,7 +88,7 @@ static bool kw_cursor_next_skb(struct kw_cursor *c, u32 *repeated)
 	return true;
 }
 
-static bool kw_cursor_next_run(struct kw_cursor *c)
+static __hot bool kw_cursor_next_run(struct kw_cursor *c)
 {
 	u32 repeated = 0;
 
@@ -152,7 +152,7 @@ static bool kw_cursor_next_marked(struct kw_cursor *c)
  * Context: socket lock held, unless the cursor reads staged pages.
  * Return: false if nothing more has been received.
  */
-bool kw_cursor_next(struct kw_cursor *c)
+__hot bool kw_cursor_next(struct kw_cursor *c)
 {
 	return c->markers ? kw_cursor_next_marked(c) : kw_cursor_next_run(c);
 }
@@ -180,7 +180,7 @@ void kw_cursor_skip_markers(struct kw_cursor *c, u32 dist)
  * bytes are consumed.
  * Return: false if there is nothing to read.
  */
-bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk)
+__hot bool kw_cursor_at_socket(struct kw_cursor *c, struct sock *sk)
 {
 	struct sk_buff *skb;
 	u32 off;

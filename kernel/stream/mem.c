@@ -10,6 +10,7 @@
 #include <linux/sched.h>
 
 #include "stream/mem.h"
+#include "wire/types.h"
 
 /* Checks of a region's users before a caller that may sleep does so. */
 #define KW_QUIESCE_SPINS	1000
@@ -114,7 +115,7 @@ static u32 kw_extent_find(const struct kw_mem *mem, u64 off, u32 lo)
  * Context: any, inside the domain that protects @mem.
  * Return: see there.
  */
-struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
+__hot struct kw_run kw_mem_find(const struct kw_mem *mem, u64 off, u32 *last)
 {
 	const struct kw_extent *e;
 	u64 end = mem->shift + mem->len;

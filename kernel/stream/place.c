@@ -88,8 +88,8 @@ static void kw_place_vec(struct kw_rx_next *next, u32 bytes)
  * Return: false if a right is missing, or the payload is not all there (it was
  * counted before, so this says that the socket's queue is damaged).
  */
-bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
-	      struct kw_cursor *c, struct kw_sg_iter *it)
+__hot bool kw_place(struct kw_stream *s, const struct kw_segment *seg,
+		    struct kw_cursor *c, struct kw_sg_iter *it)
 {
 	struct kw_rx_next *next = &s->rx.next;
 	u32 len = seg->len, n;
@@ -168,8 +168,8 @@ static __always_inline void kw_place_count(struct kw_rx *rx, bool tagged,
  *
  * Context: inside s->mem_srcu, socket lock.
  */
-void kw_predict(struct kw_stream *s, const struct kw_segment *seg, u32 room,
-		struct kw_orq_entry *read)
+__hot void kw_predict(struct kw_stream *s, const struct kw_segment *seg,
+		      u32 room, struct kw_orq_entry *read)
 {
 	struct kw_rx_next *next = &s->rx.next;
 
@@ -296,7 +296,7 @@ u32 kw_predict_take(struct kw_stream *s, struct kw_cursor *c, u32 avail,
  *
  * Context: inside s->mem_srcu, socket lock.
  */
-void kw_predict_end(struct kw_stream *s)
+__hot void kw_predict_end(struct kw_stream *s)
 {
 	struct kw_rx_next *next = &s->rx.next;
 

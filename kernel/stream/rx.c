@@ -122,8 +122,8 @@ static const kw_rx_handler kw_rx_handlers[KW_RDMAP_NR_OPS] = {
  * Act on one DDP segment: its header is parsed and its versions are right.
  * Returns 0, KW_RX_TERM(code) or KW_RX_STOP.
  */
-static int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
-			 struct kw_cursor *c)
+static __hot int kw_rx_segment(struct kw_stream *s, struct kw_segment *seg,
+			       struct kw_cursor *c)
 {
 	kw_rx_handler handler = kw_rx_handlers[seg->op];
 	int ret;
@@ -213,8 +213,8 @@ static int kw_rx_check(const struct kw_stream *s, const struct kw_cursor *c,
  * is not complete, used is 0 and s->rx.need is set. Otherwise used is its
  * length and the cursor moves past it. Returns as kw_rx_segment().
  */
-static int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
-		      u32 *used, struct kw_segment *seg)
+static __hot int kw_rx_fpdu(struct kw_stream *s, struct kw_cursor *c, u32 avail,
+			    u32 *used, struct kw_segment *seg)
 {
 	const bool marked = s->p.rx_markers;
 	u32 head_len = KW_MPA_HDR_LEN, ulpdu_len, span;
@@ -297,8 +297,8 @@ static void kw_rx_drop(struct kw_stream *s, u32 avail)
 }
 
 /* Account for FPDUs that were handled; @ret is what the last of them gave. */
-static void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes, int ret,
-			  const struct kw_segment *seg)
+static __hot void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes,
+				int ret, const struct kw_segment *seg)
 {
 	kw_predict_end(s);
 	if (ret)
@@ -357,7 +357,7 @@ static __always_inline int kw_rx_next_fpdu(struct kw_stream *s,
  * Handle what the socket has, within the budgets of the pass and of the
  * softirq. Returns whether there is more to handle.
  */
-static bool kw_rx_pass(struct kw_stream *s)
+static __hot bool kw_rx_pass(struct kw_stream *s)
 {
 	u32 inq, units, avail, most, done = 0, used = 0, fpdus = 0;
 	bool begun = s->rx.partial, later;
@@ -411,7 +411,7 @@ static bool kw_rx_pass(struct kw_stream *s)
  * Context: socket lock held; softirq or process. May nest in itself, because
  * transmitting can process the socket's backlog: then the outer call continues.
  */
-void kw_rx_run(struct kw_stream *s)
+__hot void kw_rx_run(struct kw_stream *s)
 {
 	int idx;
 
@@ -447,7 +447,7 @@ void kw_rx_run(struct kw_stream *s)
  *
  * Context: called by TCP with the socket lock held, in softirq or process.
  */
-void kw_rx_data_ready(struct sock *sk)
+__hot void kw_rx_data_ready(struct sock *sk)
 {
 	struct kw_stream *s = sk->sk_user_data;
 
@@ -469,7 +469,7 @@ void kw_rx_data_ready(struct sock *sk)
  *
  * Context: socket lock held, softirq or process.
  */
-void kw_stream_retire(struct kw_stream *s)
+__hot void kw_stream_retire(struct kw_stream *s)
 {
 	if (s->retiring)
 		return;

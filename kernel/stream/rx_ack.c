@@ -34,7 +34,7 @@ void kw_ack_init(struct kw_stream *s)
  *
  * Context: socket lock; before what has been received is released to TCP.
  */
-void kw_ack_delay(struct kw_stream *s, bool whole)
+__hot void kw_ack_delay(struct kw_stream *s, bool whole)
 {
 	struct tcp_sock *tp = tcp_sk(s->sock->sk);
 	u16 *mss = &inet_csk(s->sock->sk)->icsk_ack.rcv_mss;

@@ -377,7 +377,8 @@ static int kw_rx_send_place(struct kw_stream *s, const struct kw_segment *seg,
  * Context: inside s->mem_srcu, socket lock held.
  * Return: 0 or KW_RX_TERM(code).
  */
-int kw_rx_send(struct kw_stream *s, struct kw_segment *seg, struct kw_cursor *c)
+__hot int kw_rx_send(struct kw_stream *s, struct kw_segment *seg,
+		     struct kw_cursor *c)
 {
 	u16 code;
 	int ret;

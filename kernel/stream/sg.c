@@ -275,7 +275,7 @@ static bool kw_sg_enter(struct kw_stream *s, struct kw_sg_iter *it)
  * Context: inside s->mem_srcu, socket lock.
  * Return: false if a right is missing or the list ends.
  */
-bool kw_sg_next(struct kw_stream *s, struct kw_sg_iter *it)
+__hot bool kw_sg_next(struct kw_stream *s, struct kw_sg_iter *it)
 {
 	if (!it->sge)
 		return false;

@@ -98,7 +98,7 @@ static bool kw_stream_cut_off(const struct kw_stream *s)
  *
  * Context: socket lock held, after a receive pass.
  */
-void kw_stream_check_peer(struct kw_stream *s)
+__hot void kw_stream_check_peer(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 

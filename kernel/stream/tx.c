@@ -56,7 +56,7 @@ static u32 kw_tx_room(struct sock *sk, u32 mss)
 	return mss - skb->len % mss;
 }
 
-static int kw_tx_send(struct kw_stream *s, u32 flags)
+static __hot int kw_tx_send(struct kw_stream *s, u32 flags)
 {
 	struct kw_tx *tx = &s->tx;
 	struct msghdr msg = {
@@ -72,7 +72,7 @@ static int kw_tx_send(struct kw_stream *s, u32 flags)
 }
 
 /* Give TCP what is built. Returns KW_TX_IDLE if it took all. */
-static enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
+static __hot enum kw_tx_result kw_tx_push(struct kw_stream *s, bool more)
 {
 	const u32 flags = more ? MSG_MORE : 0;
 	struct sock *sk = s->sock->sk;
@@ -174,7 +174,7 @@ static bool kw_tx_goes_on(const struct kw_stream *s)
 	       READ_ONCE(sk->sk_sndbuf);
 }
 
-static enum kw_tx_result kw_tx_run(struct kw_stream *s)
+static __hot enum kw_tx_result kw_tx_run(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	enum kw_tx_result res = KW_TX_IDLE;
@@ -209,7 +209,7 @@ static enum kw_tx_result kw_tx_run(struct kw_stream *s)
  * token to the worker, which continues. If something is left, since the budget
  * is used up, the owner has to continue: not before others had the lock.
  */
-static enum kw_tx_left kw_tx_loop(struct kw_stream *s, u32 budget)
+static __hot enum kw_tx_left kw_tx_loop(struct kw_stream *s, u32 budget)
 {
 	struct kw_tx *tx = &s->tx;
 	enum kw_tx_result res;
@@ -293,7 +293,7 @@ static bool kw_tx_try(struct kw_stream *s)
  * The same in process context, which waits for the lock. Returns as
  * kw_tx_loop().
  */
-static enum kw_tx_left kw_tx_wait(struct kw_stream *s)
+static __hot enum kw_tx_left kw_tx_wait(struct kw_stream *s)
 {
 	struct sock *sk = s->sock->sk;
 	enum kw_tx_left left;
@@ -342,7 +342,7 @@ static void kw_tx_all(struct kw_stream *s)
  * Context: as @how says; with the socket lock, or a reference of kw_stream_get()
  * to a stream that is open or closing, or where no other context ends it.
  */
-void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
+__hot void kw_stream_kick(struct kw_stream *s, enum kw_kick how)
 {
 	if (atomic_cmpxchg(&s->tx.token, 0, KW_TX_OWNED) &&
 	    atomic_fetch_or(KW_TX_OWNED | KW_TX_WANTED, &s->tx.token) &

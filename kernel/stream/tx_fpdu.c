@@ -179,8 +179,8 @@ static u32 kw_fpdu_vec(struct kw_stream *s, struct kw_tx_buf *buf,
 }
 
 /* Build at most @nr FPDUs of @len bytes; chooses once how to copy them. */
-static u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *buf,
-			 struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
+static __hot u32 kw_fpdu_alike(struct kw_stream *s, struct kw_tx_buf *buf,
+			       struct kw_tx_msg *m, u32 len, u32 nr, bool ref)
 {
 	u32 done;
 
@@ -247,8 +247,8 @@ static int kw_fpdu_build_ref(struct kw_stream *s, struct kw_tx_buf *buf,
  * Return: a positive number if it was built; 0 if there is no room, and
  * @buf->full is set; -EACCES if a right is missing.
  */
-int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
-		  struct kw_tx_msg *m)
+__hot int kw_fpdu_build(struct kw_stream *s, struct kw_tx_buf *buf,
+			struct kw_tx_msg *m)
 {
 	u32 nr = 1;
 	int len, ret;

@@ -335,7 +335,7 @@ static bool kw_wqe_start(struct kw_stream *s)
 }
 
 /* Take the next WQE, if it may start. */
-static bool kw_next_wqe(struct kw_stream *s)
+static __hot bool kw_next_wqe(struct kw_stream *s)
 {
 	if (!s->tx.held && !s->ops->next_wqe(s, &s->tx.wqe))
 		return false;
@@ -349,7 +349,7 @@ static bool kw_next_wqe(struct kw_stream *s)
  * that is repeated is a Write of no length: between a Write and Immediate Data
  * it would be the one whose length is reported.
  */
-static void kw_next_msg(struct kw_stream *s)
+static __hot void kw_next_msg(struct kw_stream *s)
 {
 	if (kw_stream_live(s)) {
 		if (s->tx.rtr_pending && !s->tx.imm_may_follow)
@@ -545,7 +545,7 @@ bool kw_tx_more(struct kw_stream *s)
  * Return: true if there may be more to build. If false, there is nothing, or
  * @buf->full says that another transmit buffer is needed.
  */
-bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf)
+__hot bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf)
 {
 	int ret;
 

@@ -15,6 +15,7 @@
 #include <linux/percpu.h>
 
 #include "stream/tx_pool.h"
+#include "wire/types.h"
 
 /*
  * As much as TCP puts into one socket buffer: what is in two transmit buffers
@@ -130,7 +131,7 @@ static bool kw_tx_pool_alloc(struct page_frag *f)
  * Context: softirq or process.
  * Return: false, and @f has no page, if there is no memory.
  */
-bool kw_tx_pool_get(struct page_frag *f, u32 want)
+__hot bool kw_tx_pool_get(struct page_frag *f, u32 want)
 {
 	struct kw_tx_pool *b;
 	bool got;
@@ -152,7 +153,7 @@ bool kw_tx_pool_get(struct page_frag *f, u32 want)
  *
  * Context: softirq or process.
  */
-void kw_tx_pool_put(struct page_frag *f)
+__hot void kw_tx_pool_put(struct page_frag *f)
 {
 	struct kw_tx_pool *b;
 

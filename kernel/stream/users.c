@@ -8,7 +8,7 @@
 #include "stream/priv.h"
 
 /* Returns true if that was the last one. */
-static bool kw_users_drop(struct kw_stream *s, bool go_on)
+static __hot bool kw_users_drop(struct kw_stream *s, bool go_on)
 {
 	unsigned long flags;
 	bool last;
@@ -124,7 +124,7 @@ static bool kw_users_add(struct kw_stream *s)
  * Context: any.
  * Return: true if there may be a socket; kw_stream_put() then.
  */
-bool kw_stream_get(struct kw_stream *s)
+__hot bool kw_stream_get(struct kw_stream *s)
 {
 	if (kw_users_add(s))
 		return true;
@@ -139,7 +139,7 @@ bool kw_stream_get(struct kw_stream *s)
  *
  * Context: any.
  */
-void kw_stream_put(struct kw_stream *s)
+__hot void kw_stream_put(struct kw_stream *s)
 {
 	kw_users_drop(s, true);
 }

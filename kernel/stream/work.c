@@ -116,7 +116,7 @@ void kw_stream_set_deadline(struct kw_stream *s, unsigned long timeout)
  *
  * Context: socket lock held.
  */
-void kw_stream_drained(struct kw_stream *s)
+__hot void kw_stream_drained(struct kw_stream *s)
 {
 	if (s->state == KW_STREAM_CLOSING || s->state == KW_STREAM_ERROR)
 		kw_stream_queue(s, &s->end_work, 0);

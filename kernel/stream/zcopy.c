@@ -549,7 +549,7 @@ u32 kw_zc_add(struct kw_stream *s, u8 *at, u32 crc)
  * Context: socket lock held, transmit token owned.
  * Return: bytes in the list, all of them for kw_zc_send(); 0 if there is none.
  */
-u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
+__hot u32 kw_zc_finish(struct kw_stream *s, const u8 *end)
 {
 	struct kw_zcopy *zc = s->zc;
 	u32 len = 0, i;

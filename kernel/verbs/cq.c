@@ -138,8 +138,8 @@ static void kw_cq_overflow(struct kw_cq *cq, struct kw_qp *qp)
  *
  * Context: any; takes cq->lock.
  */
-void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
-		const struct kiwarp_cqe *cqe)
+__hot void kw_cq_post(struct kw_cq *cq, struct ib_qp *ibqp,
+		      const struct kiwarp_cqe *cqe)
 {
 	struct kw_kernel_cqe *slot;
 	unsigned long flags;
@@ -172,7 +172,7 @@ static bool kw_arm_fits(u32 armed, bool solicited)
 }
 
 /* Resizing frees a ring after a grace period. */
-static bool kw_cq_armed(struct kw_cq *cq, bool solicited)
+static __hot bool kw_cq_armed(struct kw_cq *cq, bool solicited)
 {
 	bool fits;
 
@@ -188,7 +188,7 @@ static bool kw_cq_armed(struct kw_cq *cq, bool solicited)
  * Disarm only if the arming fits, so that one that came in between for another
  * kind of entry stays.
  */
-static bool kw_cq_disarm(u32 *word, bool solicited)
+static __hot bool kw_cq_disarm(u32 *word, bool solicited)
 {
 	u32 armed = READ_ONCE(*word);
 	int i;
@@ -255,7 +255,7 @@ static void kw_cq_hold(struct kw_cq *cq, bool solicited)
  * finds what came meanwhile. One that reads it and waits for the event of its
  * second arming, without polling, gets that from the work item.
  */
-static void kw_cq_raise(struct kw_cq *cq, bool solicited)
+static __hot void kw_cq_raise(struct kw_cq *cq, bool solicited)
 {
 	unsigned long flags;
 	bool armed;
@@ -336,7 +336,7 @@ static bool kw_cq_defers(const struct kw_cq *cq)
 	return !cq->user && !cq->ib.wc;
 }
 
-static void kw_cq_event(struct kw_cq *cq, bool solicited)
+static __hot void kw_cq_event(struct kw_cq *cq, bool solicited)
 {
 	if (cq->user) {
 		kw_cq_raise(cq, solicited);
@@ -451,7 +451,7 @@ int kw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
  *
  * Context: any.
  */
-void kw_cq_notify(struct kw_cq *cq, bool solicited)
+__hot void kw_cq_notify(struct kw_cq *cq, bool solicited)
 {
 	/* Entries before armed is read; the consumer does the reverse. */
 	smp_mb();
@@ -540,7 +540,7 @@ void kw_cq_forget(struct kw_cq *cq, const struct ib_qp *ibqp)
  * Context: any; takes cq->lock.
  * Return: how many entries were taken.
  */
-int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+__hot int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
 	struct kw_cq *cq = to_kw_cq(ibcq);
 	unsigned long flags;
@@ -574,7 +574,7 @@ int kw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
  * Context: any.
  * Return: 1 if missed events were asked for and there are entries, else 0.
  */
-int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+__hot int kw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct kw_cq *cq = to_kw_cq(ibcq);
 	u32 bit = KIWARP_CQ_ARM_ANY;

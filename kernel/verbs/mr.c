@@ -619,7 +619,8 @@ int kw_mr_register(struct ib_mr *ibmr, const struct kw_pd *pd, u32 key,
  * Return: the region; NULL if there is none. A region of another domain gives
  * one without memory and without a protection domain.
  */
-struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd, u32 stag)
+__hot struct kw_mem *kw_mem_lookup(struct kw_device *dev, const void *pd,
+				   u32 stag)
 {
 	static struct kw_mem others = { .valid = true };
 	struct kw_mem *mem;

@@ -39,7 +39,7 @@ static bool kw_batch_handles(const struct kw_cq *cq)
  * Context: any.
  * Return: false if the caller has to transmit now.
  */
-bool kw_batch_add(struct kw_qp *qp, u64 len)
+__hot bool kw_batch_add(struct kw_qp *qp, u64 len)
 {
 	struct kw_cq *cq = qp->rcq;
 
@@ -65,7 +65,7 @@ bool kw_batch_add(struct kw_qp *qp, u64 len)
 	return true;
 }
 
-static void kw_batch_flush(struct kw_cq *cq)
+static __hot void kw_batch_flush(struct kw_cq *cq)
 {
 	struct llist_node *list = llist_del_all(&cq->batch);
 	struct kw_qp *qp, *next;
@@ -87,7 +87,7 @@ static void kw_batch_flush(struct kw_cq *cq)
  *
  * Context: any.
  */
-void kw_batch_begin(struct kw_cq *cq)
+__hot void kw_batch_begin(struct kw_cq *cq)
 {
 	if (cq->ib.wc && cq->ib.poll_ctx != IB_POLL_DIRECT)
 		WRITE_ONCE(cq->handler, kw_batch_context());
@@ -99,7 +99,7 @@ void kw_batch_begin(struct kw_cq *cq)
  *
  * Context: any.
  */
-void kw_batch_end(struct kw_cq *cq)
+__hot void kw_batch_end(struct kw_cq *cq)
 {
 	if (!READ_ONCE(cq->handler))
 		return;

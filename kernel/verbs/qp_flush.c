@@ -71,8 +71,8 @@ static void kw_qp_post_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  *
  * Context: the queues' owner: see qp_stream.c.
  */
-void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
-		       u16 status)
+__hot void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
+			     u16 status)
 {
 	/* A kernel consumer may write to the slot again: it was read before. */
 	smp_store_release(&qp->sq_done, qp->sq_done + 1);
@@ -92,8 +92,8 @@ void kw_qp_complete_sq(struct kw_qp *qp, const struct kw_sq_track *t,
  *
  * Context: the queues' owner: see qp_stream.c.
  */
-void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
-		       u8 flags, u32 inv_stag)
+__hot void kw_qp_complete_rq(struct kw_qp *qp, u64 wr_id, u16 status, u32 len,
+			     u8 flags, u32 inv_stag)
 {
 	struct kiwarp_cqe cqe = {
 		.wr_id = wr_id,
@@ -134,7 +134,7 @@ static bool kw_take_mark(bool *mark)
  *
  * Context: any; no lock of this queue pair held.
  */
-void kw_qp_notify(struct kw_qp *qp)
+__hot void kw_qp_notify(struct kw_qp *qp)
 {
 	bool send, recv, send_sol, recv_sol;
 

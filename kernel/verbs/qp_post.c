@@ -40,7 +40,7 @@ static void kw_qp_flush_posted(struct kw_qp *qp)
  * Context: user space's: process. Kernel consumers': any.
  * Return: 0, -EINVAL (state).
  */
-int kw_qp_doorbell(struct kw_qp *qp)
+__hot int kw_qp_doorbell(struct kw_qp *qp)
 {
 	trace_kw_doorbell(qp, READ_ONCE(kw_ctrl(&qp->sq)->producer));
 	switch (READ_ONCE(qp->state)) {
@@ -288,8 +288,8 @@ static int kw_post_kernel_sends(struct kw_qp *qp, const struct ib_send_wr *wr,
  * Return: 0, -EINVAL (state, opcode, limits), -ENOMEM (queue full),
  * -EOPNOTSUPP (the connection does not have this operation of RFC 7306).
  */
-int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		 const struct ib_send_wr **bad)
+__hot int kw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		       const struct ib_send_wr **bad)
 {
 	struct kw_qp *qp = to_kw_qp(ibqp);
 	u64 len = 0;
@@ -382,8 +382,8 @@ static int kw_post_kernel_recvs(struct kw_qp *qp, const struct ib_recv_wr *wr,
  * Context: any.
  * Return: 0, -EINVAL (state, limits, SRQ), -ENOMEM (queue full).
  */
-int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
-		 const struct ib_recv_wr **bad)
+__hot int kw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad)
 {
 	struct kw_qp *qp = to_kw_qp(ibqp);
 	int ret = 0;

@@ -167,7 +167,7 @@ static bool kw_qp_op_wqes_left(struct kw_stream *s)
 	return kw_qp_avail(kw_stream_qp(s));
 }
 
-static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
+static __hot bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 entries = kw_ring_entries(&qp->sq);
@@ -196,7 +196,7 @@ static bool kw_qp_op_next_wqe(struct kw_stream *s, struct kw_wqe *w)
 }
 
 /* It completes when all before it have: kw_stream_retire(). */
-static void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
+static __hot void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t = &qp->sq_track[index & qp->sq.mask];
@@ -205,7 +205,7 @@ static void kw_qp_op_wqe_done(struct kw_stream *s, u32 index, u16 status)
 	t->status = status;
 }
 
-static bool kw_qp_op_retire(struct kw_stream *s, u32 most)
+static __hot bool kw_qp_op_retire(struct kw_stream *s, u32 most)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_sq_track *t;
@@ -266,7 +266,7 @@ static int kw_qp_op_local_op(struct kw_stream *s, const struct kw_wqe *w)
 	return ret ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
 }
 
-static int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)
+static __hot int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	u32 avail;
@@ -286,9 +286,10 @@ static int kw_qp_op_next_recv(struct kw_stream *s, struct kw_recv *r)
 	return 1;
 }
 
-static void kw_qp_op_recv_done(struct kw_stream *s, const struct kw_recv *r,
-			       u16 status, u32 len, bool solicited,
-			       bool invalidated, u32 inv_stag)
+static __hot void kw_qp_op_recv_done(struct kw_stream *s,
+				     const struct kw_recv *r, u16 status,
+				     u32 len, bool solicited, bool invalidated,
+				     u32 inv_stag)
 {
 	kw_qp_complete_rq(kw_stream_qp(s), r->wr_id, status, len,
 			  (solicited ? KIWARP_CQE_SOLICITED : 0) |
@@ -305,7 +306,7 @@ static void kw_qp_op_recv_imm(struct kw_stream *s, const struct kw_recv *r,
 			  (__force u32)imm);
 }
 
-static struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
+static __hot struct kw_mem *kw_qp_op_mem(struct kw_stream *s, u32 stag)
 {
 	struct kw_qp *qp = kw_stream_qp(s);
 	struct kw_pd *pd = to_kw_pd(qp->ib.pd);
@@ -323,7 +324,7 @@ static int kw_qp_op_invalidate(struct kw_stream *s, u32 stag, bool remote)
 	return kw_mem_invalidate(kw_stream_qp(s)->dev, s->pd, s, stag, remote);
 }
 
-static void kw_qp_op_notify(struct kw_stream *s)
+static __hot void kw_qp_op_notify(struct kw_stream *s)
 {
 	kw_qp_notify(kw_stream_qp(s));
 }

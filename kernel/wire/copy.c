@@ -31,7 +31,7 @@ static __always_inline void kw_copy_half(u8 *dst, const u8 *src)
  *
  * Context: any.
  */
-void kw_memcpy(void *dst, const void *src, size_t n)
+__hot void kw_memcpy(void *dst, const void *src, size_t n)
 {
 	const u8 *from = (const u8 *)src;
 	u8 *to = (u8 *)dst;

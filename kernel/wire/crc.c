@@ -347,7 +347,7 @@ u32 kw_crc32c_plain(u32 crc, const void *p, size_t n)
  * Context: any.
  * Return: the CRC so far, before the final inversion.
  */
-u32 kw_crc32c(u32 crc, const void *p, size_t n)
+__hot u32 kw_crc32c(u32 crc, const void *p, size_t n)
 {
 #ifdef KW_CRC_INSN
 	if (kw_crc_has_insn())
@@ -368,7 +368,7 @@ u32 kw_crc32c(u32 crc, const void *p, size_t n)
  * Context: any.
  * Return: the CRC so far, before the final inversion.
  */
-u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n)
+__hot u32 kw_memcpy_crc32c(u32 crc, void *dst, const void *src, size_t n)
 {
 #ifdef KW_CRC_INSN
 	if (kw_crc_has_insn())

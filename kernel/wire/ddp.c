@@ -75,8 +75,8 @@ static u16 ddp_check_room(const struct kw_ddp_hdr *h, u32 len, u32 room)
  * Context: any.
  * Return: 0, or the enum kw_term_code for a wrong MO or too long a message.
  */
-u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h, u32 len,
-		u32 room)
+__hot u16 kw_ddp_take(struct kw_ddp_got *got, const struct kw_ddp_hdr *h,
+		      u32 len, u32 room)
 {
 	u16 code = ddp_check_room(h, len, room);
 

@@ -122,7 +122,8 @@ static u32 seg_reach(const struct kw_segmenter *seg, u32 most)
  *
  * Context: any.
  */
-void kw_segmenter_bound(struct kw_segmenter *seg, u32 emss, u32 fpdu_max, bool large)
+__hot void kw_segmenter_bound(struct kw_segmenter *seg, u32 emss, u32 fpdu_max,
+			      bool large)
 {
 	u32 limit = fpdu_max;
 

@@ -9,6 +9,16 @@
 #ifndef KW_WIRE_TYPES_H
 #define KW_WIRE_TYPES_H
 
+/*
+ * For functions that messages pass. The compiler puts them beside each other
+ * (.text.hot), into a fifth of the module's text: where other code has run since
+ * the message before, fewer cache lines and TLB entries are missing. The kernel
+ * has only the opposite, __cold.
+ */
+#ifndef __hot
+#define __hot __attribute__((__hot__))
+#endif
+
 #ifdef __KERNEL__
 
 #include <linux/build_bug.h>
