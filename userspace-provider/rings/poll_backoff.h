@@ -22,11 +22,11 @@ namespace kiwarp {
 //
 // A consumer that never sleeps yields after kPolls empty polls: with few CPUs the peer may need
 // this one, and the poller would run until its time slice ends. On a CPU of its own that is a
-// system call in vain, each time. The kernel counts how often another thread has run in this one's
-// place: while that is less than half of the yields, the empty polls between two yields double, up
-// to kMostPolls. What was found in between does not matter then: a thread that came to this CPU
-// later is noticed, however soon it answers. They are kPolls in a row again as soon as that
-// happens.
+// system call in vain, each time. So the poller looks at its involuntary context switches, which a
+// yield to another thread counts as: while they are fewer than half of the yields, the empty polls
+// between two yields double, up to kMostPolls. They are counted whatever is found in between: a
+// thread that came to this CPU later is noticed, however soon it answers. They are kPolls in a row
+// again as soon as that happens.
 //
 // Several threads may poll one queue: a count that is lost then does not matter.
 class PollBackoff {
@@ -105,14 +105,14 @@ class PollBackoff {
   bool isYieldDue(uint32_t empty) {
     const uint32_t polls = get(polls_);
     if (polls == kPolls) return empty % kPolls == 0;
-    const uint32_t left = get(left_) - 1;
-    set(left_, left);
-    return left == 0;
+    const uint32_t since = get(since_) + 1;
+    set(since_, since);
+    return since >= polls;
   }
 
-  // Whether other threads have run in the place of this one since the last call at least half as
-  // often as it has yielded. Where several threads poll a queue, each takes the other's count for
-  // its own; the next look corrects that.
+  // Whether this thread was switched away from, since the last call, at least half as often as it
+  // has yielded. Where several threads poll a queue, each takes the other's count for its own; the
+  // next look corrects that.
   bool othersRan(uint32_t yields) {
     rusage usage{};
     if (getrusage(RUSAGE_THREAD, &usage) != 0) return true;
@@ -130,9 +130,8 @@ class PollBackoff {
       set(polled_yields_, yields);
       return;
     }
-    const uint32_t next = othersRan(yields) ? kPolls : std::min(2 * polls, kMostPolls);
-    set(polls_, next);
-    set(left_, next);
+    set(polls_, othersRan(yields) ? kPolls : std::min(2 * polls, kMostPolls));
+    set(since_, 0);
     set(polled_yields_, 0);
   }
 
@@ -156,7 +155,7 @@ class PollBackoff {
 
   Count empty_{0};          // polls that found nothing, since one that found something
   Count polls_{kPolls};     // empty ones between two yields of a poller
-  Count left_{0};           // if that is more than kPolls: until the next
+  Count since_{0};          // if that is more than kPolls: since the last one
   Count polled_yields_{0};  // since the last othersRan()
   Count switches_{0};       // the kernel's count then
   Count sleeps_{0};         // whether the consumer asks for events
