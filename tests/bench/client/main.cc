@@ -18,6 +18,7 @@
 #include "client/meter.h"
 #include "client/target.h"
 #include "client/tcp.h"
+#include "client/workers.h"
 #include "common/error.h"
 #include "common/options.h"
 
@@ -51,7 +52,8 @@ constexpr char kUsage[] =
     "  --depth N         work requests outstanding on a connection [128]\n"
     "  --signal N        without lists: every Nth asks for a completion [16]\n"
     "  --receives N      receives posted on a connection [256]\n"
-    "  --connections N   that carry messages [1]\n"
+    "  --processes N     at each end, each with a side channel and connections of its own [1]\n"
+    "  --connections N   of a process, that carry messages [1]\n"
     "  --idle N          connections that carry none [0]\n"
     "  --qps N           queue pairs without a connection, at each end [0]\n"
     "  --regions N       memory regions that nobody uses, at each end [0]\n"
@@ -62,6 +64,8 @@ constexpr char kUsage[] =
     "counters\n";
 
 constexpr vm::seconds kTimeLimit(600);
+// The side channel's, that of the connections, the bystander's.
+constexpr uint64_t kPortsOfProcess = 4;
 
 struct Settings {
   std::string listen, connect, op = "send", meter;
@@ -71,6 +75,14 @@ struct Settings {
 
 vm::Address rdmaAddress(const std::string& host, const Settings& settings) {
   return {host, static_cast<uint16_t>(settings.port + 1)};
+}
+
+// Of a worker, which has ports of its own.
+Settings settingsOf(const Settings& settings, uint64_t number) {
+  Settings own = settings;
+  own.port += number * kPortsOfProcess;
+  own.meter.clear();
+  return own;
 }
 
 uint16_t echoPort(const Settings& settings) { return static_cast<uint16_t>(settings.port + 2); }
@@ -88,12 +100,19 @@ uint64_t expect(vm::Control& control, uint32_t type) {
   return message.value[0];
 }
 
-int runTarget(const Settings& settings) {
-  const vm::Deadline deadline(kTimeLimit);
-  vm::Control control =
-      vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port), deadline);
-  const Plan plan = Plan::unpack(control.receive(deadline));
+Plan receivePlan(vm::Control& control) {
+  const Plan plan = Plan::unpack(control.receive(vm::Deadline(kTimeLimit)));
   plan.check();
+  return plan;
+}
+
+vm::Control acceptControl(const Settings& settings) {
+  return vm::Control::acceptOn(settings.listen, static_cast<uint16_t>(settings.port),
+                               vm::Deadline(kTimeLimit));
+}
+
+void serve(const Settings& settings, vm::Control& control, const Plan& plan) {
+  const vm::Deadline deadline(kTimeLimit);
   std::optional<BystanderEcho> echo;
   if (plan.bystander) {
     echo.emplace(vm::Control::acceptOn(settings.listen, echoPort(settings), deadline));
@@ -114,6 +133,19 @@ int runTarget(const Settings& settings) {
     target.serve(plan.count);
     expect(control, kEnd);
   }
+}
+
+int runTarget(const Settings& settings) {
+  vm::Control control = acceptControl(settings);
+  const Plan plan = receivePlan(control);
+  Workers workers(plan.processes - 1, [&settings](uint64_t number, WorkerLink&) {
+    const Settings own = settingsOf(settings, number);
+    vm::Control its = acceptControl(own);
+    serve(own, its, receivePlan(its));
+    return 0;
+  });
+  serve(settings, control, plan);
+  workers.join();
   return 0;
 }
 
@@ -147,9 +179,10 @@ int64_t kernelMemory() {
 void print(const Plan& plan, const Settings& settings, double connecting, double took,
            int64_t memory) {
   const auto all = static_cast<double>(plan.allConnections());
-  const auto messages = static_cast<double>(plan.count * plan.connections);
-  std::printf("op=%s connect_us=%.2f memory=%.0f", settings.op.c_str(), connecting / all * 1e6,
-              static_cast<double>(memory) / all / 2);
+  const auto messages = static_cast<double>(plan.processes * plan.count * plan.connections);
+  std::printf("op=%s connect_us=%.2f", settings.op.c_str(), connecting / all * 1e6);
+  // Beside other processes it is not known whose memory it is.
+  if (plan.processes == 1) std::printf(" memory=%.0f", static_cast<double>(memory) / all / 2);
   if (plan.op == Op::kLatency) {
     std::printf(" latency_us=%.3f", took / messages / 2 * 1e6);
   } else if (plan.op == Op::kChurn) {
@@ -196,19 +229,39 @@ int runDisk(const Settings& settings, DiskPlan disk, const Plan& plan) {
   return 0;
 }
 
+// What there is beside an end that is connected.
+struct Surroundings {
+  pid_t peer = 0;
+  int64_t memory_before = 0;  // before connecting
+  Bystander* bystander = nullptr;
+};
+
+// All messages of all processes; in seconds.
 template <typename End>
-void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_before, pid_t peer,
-           Bystander* bystander) {
+double transfer(End& end, const Plan& plan, Workers& workers) {
+  if (workers.empty()) return end.run(plan.count);
+  const vm::Clock::time_point start = vm::Clock::now();
+  workers.start();
+  end.run(plan.count);
+  workers.awaitDone();
+  return std::chrono::duration<double>(vm::Clock::now() - start).count();
+}
+
+template <typename End>
+void drive(End& end, const Plan& plan, const Settings& settings, const Surroundings& around,
+           Workers& workers) {
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.pause));
-  const int64_t memory = kernelMemory() - memory_before;
+  const int64_t memory = kernelMemory() - around.memory_before;
   double took = 0;
   if (plan.op != Op::kIdle) {
     Meter meter(settings.meter);
-    const Counters counters({getpid(), peer}, end.deviceName());
     if (plan.warm_up > 0) end.run(plan.warm_up);
-    if (bystander) bystander->begin();
-    took = measure(meter, counters, [&] { return end.run(plan.count); });
-    if (bystander) bystander->endAndPrint();
+    std::vector<pid_t> processes = workers.awaitReady();
+    processes.insert(processes.end(), {getpid(), around.peer});
+    const Counters counters(processes, end.deviceName());
+    if (around.bystander) around.bystander->begin();
+    took = measure(meter, counters, [&] { return transfer(end, plan, workers); });
+    if (around.bystander) around.bystander->endAndPrint();
   }
   print(plan, settings, end.connectSeconds(), took, memory);
   if (end.repeats() > 0) {
@@ -216,9 +269,17 @@ void drive(End& end, const Plan& plan, const Settings& settings, int64_t memory_
   }
 }
 
-int runInitiator(const Settings& settings, Plan plan) {
-  plan.op = parseOp(settings.op);
-  plan.check();
+template <typename End>
+void driveWorker(End& end, const Plan& plan, pid_t peer, WorkerLink& link) {
+  if (plan.warm_up > 0) end.run(plan.warm_up);
+  link.awaitStart(peer);
+  end.run(plan.count);
+  link.tellDone();
+}
+
+// Connects as the plan says, and does with the end what it is told.
+template <typename Drive>
+void initiate(const Settings& settings, const Plan& plan, const Drive& drive) {
   vm::Control control = vm::Control::connectTo(
       settings.connect, static_cast<uint16_t>(settings.port), vm::Deadline(kTimeLimit));
   control.send(plan.pack());
@@ -227,12 +288,14 @@ int runInitiator(const Settings& settings, Plan plan) {
     bystander.emplace(
         vm::Control::connectTo(settings.connect, echoPort(settings), vm::Deadline(kTimeLimit)));
   }
-  const auto peer = static_cast<pid_t>(expect(control, kReady));
+  Surroundings around;
+  around.peer = static_cast<pid_t>(expect(control, kReady));
+  around.bystander = bystander ? &*bystander : nullptr;
+  around.memory_before = kernelMemory();
   const vm::Address address = rdmaAddress(settings.connect, settings);
-  const int64_t memory_before = kernelMemory();
   // Of a run without messages it is the connecting that is measured.
   Meter meter(plan.op == Op::kIdle ? settings.meter : "");
-  const Counters counters({getpid(), peer}, {});
+  const Counters counters({getpid(), around.peer}, {});
   if (plan.sockets()) {
     std::optional<TcpEnd> end;
     measure(meter, counters, [&] {
@@ -240,16 +303,33 @@ int runInitiator(const Settings& settings, Plan plan) {
       expect(control, kRegion);
       return end->connectSeconds();
     });
-    drive(*end, plan, settings, memory_before, peer, bystander ? &*bystander : nullptr);
+    drive(*end, around);
   } else {
     std::optional<Initiator> end;
     measure(meter, counters, [&] {
       end.emplace(plan, address, control);
       return end->connectSeconds();
     });
-    drive(*end, plan, settings, memory_before, peer, bystander ? &*bystander : nullptr);
+    drive(*end, around);
   }
   control.send(talk(kEnd));
+}
+
+int runInitiator(const Settings& settings, Plan plan) {
+  plan.op = parseOp(settings.op);
+  plan.check();
+  Workers workers(plan.processes - 1, [&](uint64_t number, WorkerLink& link) {
+    Plan own = plan;
+    own.processes = 1;
+    initiate(settingsOf(settings, number), own, [&](auto& end, const Surroundings& around) {
+      driveWorker(end, own, around.peer, link);
+    });
+    return 0;
+  });
+  initiate(settings, plan, [&](auto& end, const Surroundings& around) {
+    drive(end, plan, settings, around, workers);
+  });
+  workers.join();
   return 0;
 }
 
@@ -283,6 +363,7 @@ int main(int argc, char** argv) {
   options.number("--depth", &plan.depth);
   options.number("--signal", &plan.signal);
   options.number("--receives", &plan.receives);
+  options.number("--processes", &plan.processes);
   options.number("--connections", &plan.connections);
   options.number("--idle", &plan.idle);
   options.number("--qps", &plan.qps);

@@ -48,7 +48,8 @@ vm::ControlMessage Plan::pack() const {
                              connections,
                              idle,
                              qps,
-                             regions};
+                             regions,
+                             processes};
   static_assert(std::size(values) <= std::size(message.value));
   std::copy(std::begin(values), std::end(values), message.value);
   return message;
@@ -70,6 +71,7 @@ Plan Plan::unpack(const vm::ControlMessage& message) {
   plan.idle = v[10];
   plan.qps = v[11];
   plan.regions = v[12];
+  plan.processes = v[13];
   return plan;
 }
 
@@ -79,6 +81,10 @@ void Plan::check() const {
   if (signal == 0 || signal > depth) fail("--signal is not 1 to --depth");
   if (receives < 2 || receives < list) fail("--receives is less than --list, or than 2");
   if (connections == 0 || count == 0 || size == 0) fail("nothing to do");
+  if (processes == 0 || processes > kMostProcesses) fail("--processes is not 1 to 64");
+  if (processes > 1 && (op == Op::kIdle || op == Op::kChurn || bystander)) {
+    fail("that is measured of one process");
+  }
   if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
   if (op == Op::kChurn && (connections != 1 || idle > 0)) fail("churn is of one at a time");
   if (op == Op::kChurn && (srq || rsocket || tls || poll)) fail("churn is without these options");

@@ -30,7 +30,8 @@ struct Plan {
   uint64_t depth = 128;      // work requests outstanding on a connection
   uint64_t signal = 16;      // of single ones, every so many asks for a completion
   uint64_t receives = 256;   // receives that the target has posted on a connection
-  uint64_t connections = 1;  // that carry the messages
+  uint64_t processes = 1;    // at each end, each with connections of its own
+  uint64_t connections = 1;  // of a process, that carry the messages
   uint64_t idle = 0;         // connections that do nothing meanwhile
   uint64_t qps = 0;          // queue pairs without a connection, at each end
   uint64_t regions = 0;      // memory regions that nobody uses, at each end
@@ -40,6 +41,7 @@ struct Plan {
   uint64_t connectedBefore() const { return op == Op::kChurn ? 0 : allConnections(); }
   // What an end has posted at once on a connection of its own for each message.
   static constexpr uint64_t kChurnReceives = 1;
+  static constexpr uint64_t kMostProcesses = 64;
   // A target answers so many messages with one of no length: their receives are posted again.
   uint64_t window() const { return receives / 2; }
   // Neither has queues of its own.

@@ -25,7 +25,7 @@ from typing import Callable, Iterator
 from .machine import Failed, NativeBench, follow, say, why
 from .meter import Line, Usage, serve
 from .plan import Build, variant_of
-from .rows import SIW_QPS, Row
+from .rows import PROCESSES, SIW_QPS, Row
 from .stats import MIN_ROUNDS, Ratio, quantile, ratio
 from .tools import Client, Disk, DiskClient, Perftest, Tool, size_of
 
@@ -40,7 +40,9 @@ MESSAGES = {"send-64": 12002, "send-4k": 12002, "send-64-list": 60000, "latency-
             "iser-read-4k-8": 12002,
             "connect": SIW_QPS, "churn-64": 402,
             # All connections together, as many for each.
-            **{f"send-by-connections-{n}": 6000 for n in (1, 2, 4, 8, 16)}}
+            **{f"send-by-connections-{n}": 6000 for n in (1, 2, 4, 8, 16)},
+            # The scheduler takes some tenths of a second to give each process its CPU.
+            **{f"send-by-processes-{n}": 24000 for n in PROCESSES}}
 MESSAGES_OF_64K = 6002
 DISK_MESSAGES_OF_128K = 2002
 SMOKE_MESSAGES = 160
@@ -56,7 +58,8 @@ def messages_of(row: Row) -> int:
 
 
 def connections_of(client: Client) -> int:
-    found = re.search(r"--connections (\d+)", client.options)
+    """Of all processes of an end."""
+    found = re.search(r"--(?:connections|processes) (\d+)", client.options)
     return int(found[1]) if found else 1
 
 

@@ -321,6 +321,18 @@ def _by_connections() -> tuple[Row, ...]:
     return tuple(rows)
 
 
+# A process at each end for each connection: on several CPUs each has its own.
+PROCESSES = (1, 2, 4, 8)
+
+
+def _by_processes() -> tuple[Row, ...]:
+    tools = {n: Client("send", 65536, 960 // n, options=f"--processes {n} --depth 32 --receives 64") for n in PROCESSES}
+    # Natively only: the cost bench has one CPU.
+    return tuple(Row(f"send-by-processes-{n}", f"send 64 KiB, {n} process{'es' * (n > 1)} at each end", "MiB/s", tool, tool,
+                     group="processes", variants=(), mtus=(1500, 9000), native=True, smoke=n == 2)
+                 for n, tool in tools.items())
+
+
 # What connecting leaves behind: delayed acknowledgements, memory that RCU frees, the queues' work.
 PAUSE = "--pause 2000"
 
@@ -374,7 +386,8 @@ BYSTANDERS = (_bystander("timer", "delay of a 1 ms timer"), _bystander("ping", "
 
 ROWS: tuple[Row, ...] = (*MAIN, *FEATURES, *SOCKETS, *TLS, *DISKS, *OTHER_DISKS, *_by_size("send", BEST),
                          *_by_size("write", (*KIWARP, "siw-gso")),
-                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_idle(), _churn(),
+                         *_by_size("read", (*KIWARP, "siw-gso")), *_by_connections(), *_by_processes(),
+                         *_by_idle(), _churn(),
                          *BYSTANDERS)
 BY_NAME = {row.name: row for row in ROWS}
 # Left out of the subset for every day: who is not the best of his kind takes the most time.

@@ -249,6 +249,14 @@ class Columns(unittest.TestCase):
             row = BY_NAME[f"send-by-connections-{n}"]
             self.assertEqual(tool_of(row, "kiwarp", messages_of(row)).count * n, 6000)
 
+    def test_processes_share_the_messages_of_one_over_tcp_too(self):
+        for n in (1, 2, 8):
+            row = BY_NAME[f"send-by-processes-{n}"]
+            for column in ("kiwarp", "tcp"):
+                tool = tool_of(row, column, messages_of(row))
+                self.assertEqual(tool.count * n, messages_of(row))
+                self.assertIn(f"--processes {n} ", tool.script(7, column == "tcp"))
+
     def test_every_kind_of_disk_is_left_as_it_was_found(self):
         builds = {"kiwarp": Build("/k.ko", "/lib")}
         for storage in ("nvme", "iscsi", "nfs"):
