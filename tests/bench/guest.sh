@@ -203,12 +203,15 @@ clock() { date +%s%N; }
 # finished INDEX CODE STARTED
 finished() { printf 'done %s %s %s\n' "$1" "$2" $((($(clock) - $3) / 1000000)) >&3; }
 
+# next_port: the first of 256, as each of up to 64 processes wants four. Below those that connections get.
+next_port() { port=$((18515 + (port - 18515 + 256) % 13312)); }
+
 # measure INDEX SERVER... -- CLIENT...: @PORT@ stands for a free port.
 measure() {
 	local index=$1 at rc=0 args=() word
 	shift
 	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
-	port=$((port + 4))
+	next_port
 	for word in "$@"; do
 		args+=("${word//@PORT@/$port}")
 	done
@@ -227,7 +230,7 @@ transfer() {
 	local index=$1 at rc=0 server=() client=() in_server=() in_client=() target
 	shift
 	[ -z "$broken" ] || { printf 'missing %s %s\n' "$index" "$broken" >&3; return; }
-	port=$((port + 4))
+	next_port
 	while [ "$1" != -- ]; do
 		server+=("${1//@PORT@/$port}")
 		shift

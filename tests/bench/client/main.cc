@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 //
-// kiwarp-bench: moves messages between two processes, both of which sleep whenever there is
-// nothing to do, and tells what it took. Any RDMA device that rdma_cm connects will do.
+// kiwarp-bench: moves messages between two processes, or pairs of them, which sleep whenever there
+// is nothing to do, and tells what it took. Any RDMA device that rdma_cm connects will do.
 #include <unistd.h>
 
 #include <csignal>
@@ -64,7 +64,7 @@ constexpr char kUsage[] =
     "counters\n";
 
 constexpr vm::seconds kTimeLimit(600);
-// The side channel's, that of the connections, the bystander's.
+// The side channel's, that of the connections, the bystander's; one is spare.
 constexpr uint64_t kPortsOfProcess = 4;
 
 struct Settings {
@@ -261,6 +261,7 @@ void drive(End& end, const Plan& plan, const Settings& settings, const Surroundi
     const Counters counters(processes, end.deviceName());
     if (around.bystander) around.bystander->begin();
     took = measure(meter, counters, [&] { return transfer(end, plan, workers); });
+    workers.release();
     if (around.bystander) around.bystander->endAndPrint();
   }
   print(plan, settings, end.connectSeconds(), took, memory);
@@ -274,7 +275,7 @@ void driveWorker(End& end, const Plan& plan, pid_t peer, WorkerLink& link) {
   if (plan.warm_up > 0) end.run(plan.warm_up);
   link.awaitStart(peer);
   end.run(plan.count);
-  link.tellDone();
+  link.awaitRelease();
 }
 
 // Connects as the plan says, and does with the end what it is told.
@@ -318,6 +319,9 @@ void initiate(const Settings& settings, const Plan& plan, const Drive& drive) {
 int runInitiator(const Settings& settings, Plan plan) {
   plan.op = parseOp(settings.op);
   plan.check();
+  if (settings.port + plan.processes * kPortsOfProcess > 1 << 16) {
+    fail("--port is too large for so many processes");
+  }
   Workers workers(plan.processes - 1, [&](uint64_t number, WorkerLink& link) {
     Plan own = plan;
     own.processes = 1;
@@ -339,6 +343,8 @@ int runInitiator(const Settings& settings, Plan plan) {
 int main(int argc, char** argv) {
   using namespace kiwarp;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  // A peer that has gone is an error of the call.
+  std::signal(SIGPIPE, SIG_IGN);
   bench::Settings settings;
   bench::Plan plan;
   bench::DiskPlan disk;

@@ -31,7 +31,7 @@ class Meter {
   int fd_ = -1;
 };
 
-// Counters of the kernel and of both processes, of the initiator's network namespace.
+// Counters of the kernel and of the processes of both ends, of the initiator's network namespace.
 class Counters {
  public:
   // The processes' whose context switches count, and the RDMA device if there is one.

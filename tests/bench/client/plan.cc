@@ -85,7 +85,9 @@ void Plan::check() const {
   if (processes > 1 && (op == Op::kIdle || op == Op::kChurn || bystander)) {
     fail("that is measured of one process");
   }
-  if (op == Op::kLatency && connections != 1) fail("latency is measured on one connection");
+  if (op == Op::kLatency && (connections != 1 || processes != 1)) {
+    fail("latency is measured on one connection");
+  }
   if (op == Op::kChurn && (connections != 1 || idle > 0)) fail("churn is of one at a time");
   if (op == Op::kChurn && (srq || rsocket || tls || poll)) fail("churn is without these options");
   if (op == Op::kFetchAdd && size != kAtomicSize) fail("an atomic operation is on 8 bytes");

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #include "client/workers.h"
 
-#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 #include "common/error.h"
@@ -24,7 +25,7 @@ void tell(int fd, pid_t value) {
 
 pid_t told(int fd) {
   pid_t value = 0;
-  ssize_t length;
+  ssize_t length = 0;
   do {
     length = recv(fd, &value, sizeof(value), 0);
   } while (length < 0 && errno == EINTR);
@@ -41,15 +42,26 @@ void WorkerLink::awaitStart(pid_t peer) {
   told(fd_);
 }
 
-void WorkerLink::tellDone() { tell(fd_, 0); }
+void WorkerLink::awaitRelease() {
+  tell(fd_, 0);
+  told(fd_);
+}
 
 Workers::Workers(uint64_t count, const Work& work) {
+  const pid_t first = getpid();
   for (uint64_t number = 1; number <= count; ++number) {
     int ends[2];
     // A message is received whole, and the end of a process is seen.
-    vm::checkErrno(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "socketpair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+      const int error = errno;
+      abandon();
+      fail("socketpair: %s", vm::errnoName(error).c_str());
+    }
     const pid_t pid = fork();
     if (pid == 0) {
+      // One that waits for its peer would keep ports and the device.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != first) _exit(1);
       // Else a worker would not see that the first process has gone.
       for (const Worker& other : workers_) close(other.fd);
       close(ends[0]);
@@ -71,7 +83,7 @@ Workers::Workers(uint64_t count, const Work& work) {
       abandon();
       fail("fork: %s", vm::errnoName(error).c_str());
     }
-    workers_.push_back({pid, ends[0]});
+    workers_.push_back({number, pid, ends[0]});
   }
 }
 
@@ -103,16 +115,22 @@ void Workers::awaitDone() {
   for (const Worker& worker : workers_) told(worker.fd);
 }
 
+void Workers::release() {
+  for (const Worker& worker : workers_) tell(worker.fd, 0);
+}
+
 void Workers::join() {
-  bool failed = false;
   while (!workers_.empty()) {
     const Worker worker = workers_.back();
     workers_.pop_back();
     int status = 0;
-    failed |= waitpid(worker.pid, &status, 0) != worker.pid || status != 0;
+    const pid_t ended = waitpid(worker.pid, &status, 0);
     close(worker.fd);
+    if (ended != worker.pid || status != 0) {
+      fail("process %llu ended with status 0x%x", static_cast<unsigned long long>(worker.number),
+           static_cast<unsigned>(status));
+    }
   }
-  if (failed) fail("another process failed");
 }
 
 }  // namespace kiwarp::bench

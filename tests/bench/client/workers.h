@@ -21,7 +21,9 @@ class WorkerLink {
   // Tells its peer's process, and returns when all are to begin. Throws when the first process has
   // gone.
   void awaitStart(pid_t peer);
-  void tellDone();
+  // Tells that its messages are done, and returns when what all have used is known: what a process
+  // has used is lost when it ends.
+  void awaitRelease();
 
  private:
   const int fd_;
@@ -46,11 +48,14 @@ class Workers {
   std::vector<pid_t> awaitReady();
   void start();
   void awaitDone();
+  // What is measured is over.
+  void release();
   // Until all have ended. Throws unless each said 0.
   void join();
 
  private:
   struct Worker {
+    uint64_t number;
     pid_t pid;
     int fd;
   };
