@@ -200,6 +200,28 @@ def test_verbs(healthy) -> None:
     only(healthy, "verbs", ERROR, "rdma_ucm is not loaded", "modprobe rdma_ucm")
 
 
+def test_verbs_without_uverbs(healthy) -> None:
+    healthy.path("/sys/class/infiniband_verbs/abi_version").unlink()
+    only(healthy, "verbs", ERROR, "ib_uverbs is not loaded: no program can open a device", "modprobe ib_uverbs")
+    lists(healthy, "")
+    only(healthy, "provider", ERROR, "does not find kiwarp0: the module ib_uverbs is not loaded", "modprobe ib_uverbs")
+
+
+def test_libibverbs_that_fails(healthy) -> None:
+    lists(healthy, "", "Segmentation fault", 139)
+    only(healthy, "provider", ERROR, "libibverbs can not list devices: Segmentation fault")
+
+
+@pytest.mark.parametrize("command, check", [("ip -j address show dev eth0", "interface"),
+                                            ("nft -j list ruleset", "firewall"),
+                                            ("rdma -j resource show cm_id", "port")])
+def test_a_program_that_fails_ends_its_check_alone(healthy, command, check) -> None:
+    healthy.answers[command] = Result(1, err="Operation not permitted")
+    wrong = [f for f in doctor.examine(healthy, Question(ports=[4420])) if f.level not in (OK, NOTE)]
+    assert [f.check for f in wrong] == [check], wrong
+    assert "could not be checked" in wrong[0].text and "Operation not permitted" in wrong[0].text
+
+
 def test_provider(healthy) -> None:
     lists(healthy, "", "libkiwarp: built for rdma-core 44 (...), but this process uses ...56\n")
     only(healthy, "provider", ERROR, "does not find kiwarp0: libkiwarp: built for rdma-core 44", "kiwarp-provider")
@@ -269,6 +291,11 @@ def test_mtu_to_the_peer(healthy) -> None:
     only(healthy, "mtu", ERROR, "packets of 1500 bytes, the MTU of eth0, do not arrive", peer="192.0.2.2")
     healthy.answers = {"ping -n -c 1": Result(1), **healthy.answers}
     only(healthy, "mtu", WARNING, "does not answer ping", peer="192.0.2.2")
+
+
+def test_mtu_to_a_peer_by_ipv6(healthy) -> None:
+    healthy.answers = {"ping -n -c 2 -W 2 -M do -s 1452 2001:db8::2": Result(1), **healthy.answers}
+    only(healthy, "mtu", ERROR, "packets of 1500 bytes, the MTU of eth0, do not arrive", peer="2001:db8::2")
 
 
 def test_route(healthy) -> None:
