@@ -55,8 +55,6 @@ use_cards() {
 	until_true 10 carrier b vb || die "no carrier"
 }
 
-# card NUMBER: what its interface is called, by the address that scripts/guest gives it.
-card() { ip -br link | awk -v address="52:54:00:00:01:0$1" '$3 == address { print $1; found = 1 } END { exit !found }'; }
 carrier() { ip -n "$1" link show "$2" | grep -q 'state UP'; }
 
 # A card outlives its namespace: the first one gets it back.

@@ -6,10 +6,12 @@
 # of it do nothing else meanwhile ("uptime" says a load of 0 before), or the figures mean nothing:
 #
 #   scripts/guest --smp 2 --timeout 6000 tests/vm/byhand/queues.sh [ROUNDS]
+#   scripts/guest --smp 2 --timeout 6000 --wire rss tests/vm/byhand/queues.sh [ROUNDS]
 #
 # Prints a table: requests a second, the median of ROUNDS [3], and how busy either CPU was. Target and
 # host are in the one guest, so that both work on the same two CPUs. A veth pair has no RSS: packets are
-# received by the CPU that sent them, and RPS does in its place what RSS does on an adapter.
+# received by the CPU that sent them, and RPS does in its place what RSS does on an adapter. With --wire rss
+# the ends are emulated cards whose RSS chooses from two queues, each of which interrupts a CPU of its own.
 #
 # The jobs run on a CPU each, where the scheduler puts them, or both on CPU 1 with the kernel's unbound
 # workers, of which Kiwarp's are some, on CPU 0. Their work queues have no mask of their own. The rest has
@@ -24,9 +26,25 @@ TIME_LIMIT=240
 rounds=${1:-3}
 declare -A titles=([each]="a CPU each" [any]="any CPU" [one]="CPU 1 both")
 
+# use_cards: instead of a veth pair, with a queue for each CPU.
+use_cards() {
+	local number dev
+	for number in 1 2; do
+		dev=v$(tr 12 ab <<<"$number")
+		ip link set "$(card "$number")" down name "$dev" && ip link set "$dev" up && ethtool -L "$dev" combined 2 || return
+	done
+	join_wire
+}
+
 # steer MASK: the CPUs that receive what either end sends.
 steer() {
-	local queue
+	local queue dev
+	if [ -n "$cards" ]; then
+		for dev in va vb; do
+			if [ "$1" = 1 ]; then ethtool -X "$dev" weight 1 0; else ethtool -X "$dev" equal 2; fi || return
+		done
+		return
+	fi
 	for queue in /sys/class/net/v[ab]/queues/rx-*/rps_cpus; do
 		echo "$1" >"$queue" || return
 	done
@@ -84,10 +102,13 @@ row() {
 has_queues() { [ "$(cat "$(nvme_ctrl)/queue_count")" = "$1" ]; }
 
 measure() { # QUEUES JOBS
-	row "$@" 0 "the CPU that sent them" && row "$@" 1 "CPU 0" && row "$@" 3 "spread by connection"
+	[ -n "$cards" ] || row "$@" 0 "the CPU that sent them" || return
+	row "$@" 1 "CPU 0" && row "$@" 3 "spread by connection"
 }
 
-make_wire || die "no wire"
+modprobe virtio_net || die "no virtio_net"
+cards=$(card 1) || cards=''
+if [ -n "$cards" ]; then use_cards || die "no cards"; else make_wire || die "no wire"; fi
 nvme_up
 modprobe nvme-rdma
 cat >"$OUT/table" <<-'END'

@@ -364,6 +364,9 @@ end_of_net() { # NS NUMBER
 	EOF
 }
 
+# card NUMBER: what one of the cards of "scripts/guest --wire" is called, by the address that it gives them.
+card() { ip -br link | awk -v address="52:54:00:00:01:0$1" '$3 == address { print $1; found = 1 } END { exit !found }'; }
+
 # link_add NAME NS NETDEV [TYPE]
 link_add() {
 	in_ns "$2" rdma link add "$1" type "${4:-$DEV_TYPE}" netdev "$3"
