@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "common/error.h"
 
@@ -23,14 +26,32 @@ void tell(int fd, pid_t value) {
   vm::checkErrno(send(fd, &value, sizeof(value), MSG_NOSIGNAL) < 0 ? -1 : 0, "send to a process");
 }
 
-pid_t told(int fd) {
+// Nothing if the other end has gone.
+std::optional<pid_t> received(int fd) {
   pid_t value = 0;
   ssize_t length = 0;
   do {
     length = recv(fd, &value, sizeof(value), 0);
   } while (length < 0 && errno == EINTR);
-  if (length != static_cast<ssize_t>(sizeof(value))) fail("another process has gone");
+  if (length != static_cast<ssize_t>(sizeof(value))) return std::nullopt;
   return value;
+}
+
+void awaitFirst(int fd) {
+  if (!received(fd)) fail("the first process has gone");
+}
+
+// Waits for a process; how it failed, or nothing.
+std::string endOf(pid_t pid) {
+  int status = 0;
+  if (waitpid(pid, &status, 0) != pid) return "was not waited for";
+  if (status == 0) return {};
+  if (WIFSIGNALED(status)) return vm::strf("was ended by signal %d", WTERMSIG(status));
+  return vm::strf("ended with code %d", WEXITSTATUS(status));
+}
+
+std::string describe(uint64_t number, const std::string& how) {
+  return vm::strf("process %llu %s", static_cast<unsigned long long>(number), how.c_str());
 }
 
 }  // namespace
@@ -39,12 +60,12 @@ WorkerLink::~WorkerLink() { close(fd_); }
 
 void WorkerLink::awaitStart(pid_t peer) {
   tell(fd_, peer);
-  told(fd_);
+  awaitFirst(fd_);
 }
 
 void WorkerLink::awaitRelease() {
   tell(fd_, 0);
-  told(fd_);
+  awaitFirst(fd_);
 }
 
 Workers::Workers(uint64_t count, const Work& work) {
@@ -100,36 +121,48 @@ void Workers::abandon() {
 
 std::vector<pid_t> Workers::awaitReady() {
   std::vector<pid_t> processes;
-  for (const Worker& worker : workers_) {
-    processes.push_back(worker.pid);
-    processes.push_back(told(worker.fd));
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    processes.push_back(workers_[i].pid);
+    processes.push_back(heard(i));
   }
   return processes;
 }
 
-void Workers::start() {
-  for (const Worker& worker : workers_) tell(worker.fd, 0);
-}
+void Workers::start() { tellAll(); }
 
 void Workers::awaitDone() {
-  for (const Worker& worker : workers_) told(worker.fd);
+  for (size_t i = 0; i < workers_.size(); ++i) heard(i);
 }
 
-void Workers::release() {
-  for (const Worker& worker : workers_) tell(worker.fd, 0);
-}
+void Workers::release() { tellAll(); }
 
 void Workers::join() {
+  std::string failed;
   while (!workers_.empty()) {
     const Worker worker = workers_.back();
     workers_.pop_back();
-    int status = 0;
-    const pid_t ended = waitpid(worker.pid, &status, 0);
+    const std::string how = endOf(worker.pid);
     close(worker.fd);
-    if (ended != worker.pid || status != 0) {
-      fail("process %llu ended with status 0x%x", static_cast<unsigned long long>(worker.number),
-           static_cast<unsigned>(status));
-    }
+    if (!how.empty()) failed = describe(worker.number, how);
+  }
+  if (!failed.empty()) fail("%s", failed.c_str());
+}
+
+pid_t Workers::heard(size_t index) {
+  const Worker worker = workers_[index];
+  const std::optional<pid_t> value = received(worker.fd);
+  if (value) return *value;
+  workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(index));
+  const std::string how = endOf(worker.pid);
+  close(worker.fd);
+  fail("%s", describe(worker.number, how.empty() ? "ended early" : how).c_str());
+}
+
+void Workers::tellAll() {
+  // One that has gone is found by whoever waits for it next.
+  for (const Worker& worker : workers_) {
+    const pid_t nothing = 0;
+    send(worker.fd, &nothing, sizeof(nothing), MSG_NOSIGNAL);
   }
 }
 

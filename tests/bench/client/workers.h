@@ -59,6 +59,9 @@ class Workers {
     pid_t pid;
     int fd;
   };
+  // What one says; throws, with how it has ended, if it has gone.
+  pid_t heard(size_t index);
+  void tellAll();
   void abandon();
 
   std::vector<Worker> workers_;
