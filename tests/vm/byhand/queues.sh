@@ -106,9 +106,15 @@ measure() { # QUEUES JOBS
 	row "$@" 1 "CPU 0" && row "$@" 3 "spread by connection"
 }
 
-modprobe virtio_net || die "no virtio_net"
+modprobe -q virtio_net
 cards=$(card 1) || cards=''
-if [ -n "$cards" ]; then use_cards || die "no cards"; else make_wire || die "no wire"; fi
+if [ -n "$cards" ]; then
+	use_cards || die "the cards do not work"
+	echo "# the wire: cards with RSS"
+else
+	make_wire || die "no wire"
+	echo "# the wire: a veth pair"
+fi
 nvme_up
 modprobe nvme-rdma
 cat >"$OUT/table" <<-'END'
