@@ -29,7 +29,7 @@ newest_kernel() {
 image_packages() {
 	local part
 	# Some releases have the image's files in packages of their own.
-	for part in image binary modules; do
+	for part in image base binary modules; do
 		[ -z "$(in_apt apt-cache search -n "^linux-$part-${1//+/[+]}\$")" ] || echo "linux-$part-$1"
 	done
 }
