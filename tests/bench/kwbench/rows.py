@@ -327,7 +327,7 @@ PROCESSES = (1, 2, 4, 8)
 
 def _by_processes() -> tuple[Row, ...]:
     tools = {n: Client("send", 65536, 960 // n, options=f"--processes {n} --depth 32 --receives 64") for n in PROCESSES}
-    # Natively only: the cost bench has one CPU.
+    # Of interest natively, where there may be several CPUs: the cost bench has one, and only its smoke test runs one.
     return tuple(Row(f"send-by-processes-{n}", f"send 64 KiB, {n} process{'es' * (n > 1)} at each end", "MiB/s",
                      tool, tool, group="processes", variants=(), mtus=(1500, 9000), native=True, smoke=n == 2)
                  for n, tool in tools.items())
