@@ -305,7 +305,7 @@ static void kt_take_register(struct kt_taking *t)
 {
 	struct kt_device *d = t->test->priv;
 
-	t->ret = kw_mr_register(t->mr, &d->pd, t->mr->rkey + 1, KT_RIGHTS);
+	t->ret = kw_mr_register(t->mr, &d->pd, t->mr->rkey ^ 1, KT_RIGHTS);
 }
 
 static int kt_take(void *arg)

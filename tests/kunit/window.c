@@ -318,7 +318,7 @@ static void kt_test_window_keeps_region(struct kunit *test)
 static void kt_take_bind(struct kt_taking *t)
 {
 	struct kw_wqe w = {
-		.rkey = t->mem->stag + 1,
+		.rkey = t->mem->stag ^ 1,
 		.raddr = KT_BASE_ADDR,
 		.bind = { .len = 1, .lkey = t->mr->lkey },
 	};
