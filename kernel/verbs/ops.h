@@ -15,8 +15,11 @@
 #define KW_REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
 				 IB_ACCESS_REMOTE_ATOMIC)
 
-/* Page sizes of a fast registration. */
-#define KW_PAGE_SIZES		GENMASK_ULL(31, PAGE_SHIFT)
+/*
+ * Page sizes of a fast registration. nvme-rdma, iSER and RTRS register pages of
+ * 4 KiB, however large the kernel's are.
+ */
+#define KW_PAGE_SIZES		GENMASK_ULL(31, 12)
 
 /* Pages in one fast registration. */
 #define KW_MAX_FAST_REG_PAGES	1024

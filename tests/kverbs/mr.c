@@ -241,6 +241,57 @@ static void kt_big_page(struct kt_link *l, struct kt_mr *m, struct page *big)
 		"nothing around it changed");
 }
 
+/*
+ * Pieces of memory that join at borders of 4 KiB, as nvme-rdma registers them
+ * whatever the size of the kernel's pages.
+ */
+static void kt_small_pages(struct kt_link *l, struct page *big)
+{
+	static const struct {
+		u32 at;
+		u32 len;
+	} piece[] = {
+		{ 2 * SZ_4K + 100, SZ_4K - 100 },
+		{ 9 * SZ_4K, 3 * SZ_4K },
+		{ SZ_4K, 500 },
+	};
+	struct scatterlist sg[ARRAY_SIZE(piece)];
+	struct kt_mr *m = kt_mr(&l->b, NULL, 5);
+	struct kt_op *o = kt_op(l);
+	u8 *va = page_address(big);
+	u32 len = 0;
+	int i;
+
+	if (!m)
+		return;
+	kt_fill(va, SZ_128K, 21);
+	sg_init_table(sg, ARRAY_SIZE(sg));
+	for (i = 0; i < ARRAY_SIZE(sg); i++) {
+		sg_set_page(&sg[i], big, piece[i].len, piece[i].at);
+		kt_fill(va + piece[i].at, piece[i].len, 33 + len);
+		len += piece[i].len;
+	}
+	ib_dma_map_sg(m->dev, sg, ARRAY_SIZE(sg), DMA_BIDIRECTIONAL);
+	kt_equal(ib_map_mr_sg(m->mr, sg, ARRAY_SIZE(sg), NULL, SZ_4K),
+		 ARRAY_SIZE(sg), "pieces of pages of 4 KiB mapped");
+	kt_equal(m->mr->length, len, "length of the region");
+	kt_equal(kt_post_reg(&l->b, m, o, KT_RW), 0, "REG_MR posted");
+	if (!kt_completes(&l->b, o, IB_WC_SUCCESS, "REG_MR"))
+		return;
+	kt_read_right(l, m->mr->iova, m->mr->rkey, len, 33,
+		      "pages of 4 KiB read, each byte");
+	kt_write_right(l, m->mr->iova + 3000, m->mr->rkey, 9000, 4);
+	kt_read_right(l, m->mr->iova + 3000, m->mr->rkey, 9000, 4,
+		      "written and read again, each byte");
+	kt_fact(kt_is_filled(va, SZ_4K, 21) &&
+		kt_is_filled(va + SZ_4K + 500, SZ_4K - 400,
+			     21 + SZ_4K + 500) &&
+		kt_is_filled(va + 3 * SZ_4K, 6 * SZ_4K, 21 + 3 * SZ_4K) &&
+		kt_is_filled(va + 12 * SZ_4K, SZ_128K - 12 * SZ_4K,
+			     21 + 12 * SZ_4K),
+		"nothing around it changed");
+}
+
 static void kt_page_sizes(void)
 {
 	static const unsigned int bad[] = { 0, 1, 512, 2048, 4097, 12288 };
@@ -251,6 +302,8 @@ static void kt_page_sizes(void)
 
 	if (!l || !kt_fact(big, "128 KiB in a row"))
 		goto out;
+	kt_fact(l->b.id->device->attrs.page_size_cap & SZ_4K,
+		"the device says that it has pages of 4 KiB");
 	m = kt_mr(&l->b, NULL, 2);
 	if (!m)
 		goto out;
@@ -258,6 +311,7 @@ static void kt_page_sizes(void)
 		kt_equal(ib_map_mr_sg(m->mr, m->sg, 2, NULL, bad[i]), -EINVAL,
 			 "a page size of %u is refused", bad[i]);
 	kt_big_page(l, m, big);
+	kt_small_pages(l, big);
 out:
 	kt_close(l);
 	if (big)
