@@ -20,10 +20,11 @@
 /*
  * As much as TCP puts into one socket buffer: what is in two transmit buffers
  * takes two, each processed and acknowledged by itself. The page allocator
- * keeps order 3 at hand, for when this cannot be had.
+ * keeps order 3 at hand, for when this cannot be had. Of pages larger than
+ * 4 KiB that would not be less.
  */
 #define KW_TX_POOL_ORDER		get_order(65536)
-#define KW_TX_POOL_ORDER_LESS	PAGE_ALLOC_COSTLY_ORDER
+#define KW_TX_POOL_ORDER_LESS	min(PAGE_ALLOC_COSTLY_ORDER, KW_TX_POOL_ORDER)
 /* Per CPU: more than a connection has in flight in most networks. */
 #define KW_TX_POOL_MAX		32
 
