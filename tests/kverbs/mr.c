@@ -157,6 +157,8 @@ out:
 
 static void kt_offset_facts(struct kt_link *l, struct kt_mr *m)
 {
+	/* The end of a page, and the start of the next. */
+	const u32 written = 2 * PAGE_SIZE - 3958;
 	u64 va = (uintptr_t)page_address(m->page[0]);
 	unsigned int offset = 1234;
 	struct kt_op *o = kt_op(l);
@@ -171,11 +173,11 @@ static void kt_offset_facts(struct kt_link *l, struct kt_mr *m)
 	kt_mr_fill(m, 3);
 	kt_read_right(l, m->mr->iova, m->mr->rkey, 4 * PAGE_SIZE - 1234,
 		      3 + 1234, "all of it read, each byte");
-	kt_write_right(l, m->mr->iova + 3000, m->mr->rkey, 4000, 77);
-	kt_read_right(l, m->mr->iova + 3000, m->mr->rkey, 4000, 77,
+	kt_write_right(l, va + written, m->mr->rkey, 4000, 77);
+	kt_read_right(l, va + written, m->mr->rkey, 4000, 77,
 		      "what was written across pages, each byte");
-	kt_fact(kt_mr_holds(m, 0, 4234, 3) &&
-		kt_mr_holds(m, 8234, 4 * PAGE_SIZE, 3),
+	kt_fact(kt_mr_holds(m, 0, written, 3) &&
+		kt_mr_holds(m, written + 4000, 4 * PAGE_SIZE, 3),
 		"nothing around it changed");
 	kt_read_refused(l, m->mr->iova - 1, m->mr->rkey, 10,
 			KW_TERM_RDMAP_BOUNDS, "Read from before the region");

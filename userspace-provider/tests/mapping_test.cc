@@ -10,7 +10,8 @@
 namespace kiwarp {
 namespace {
 
-constexpr size_t kSize = 2 * 4096;
+// Of whole pages, and so is what it is mapped from.
+const size_t kSize = 2 * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // What stands for the kernel's memory.
 class Memory {

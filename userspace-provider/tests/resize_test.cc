@@ -25,9 +25,10 @@ namespace kiwarp::test {
 namespace {
 
 constexpr uint32_t kRings = 3;
-constexpr size_t kRingBytes = 4096;
 constexpr uint32_t kEntries = 64;
 constexpr uint32_t kStride = 128;
+// A page: more than a ring needs, and each begins where one does.
+const size_t kRingBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // The kernel's completion queue, whose rings are in the device's file. It begins with the first,
 // and each resizing takes the next.

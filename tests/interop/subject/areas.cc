@@ -11,7 +11,8 @@ namespace kiwarp::interop {
 
 using vm::fail;
 
-Area::Area(ibv_pd* pd, size_t size, int access) : memory_(size + 2 * kGuard), size_(size) {
+Area::Area(ibv_pd* pd, size_t size, int access)
+    : guard_(vm::kPage), memory_(size + 2 * guard_), size_(size) {
   erase();
   mr_ = vm::regMr(pd, data(), size, access);
   address_ = reinterpret_cast<uint64_t>(data());
@@ -19,7 +20,10 @@ Area::Area(ibv_pd* pd, size_t size, int access) : memory_(size + 2 * kGuard), si
 }
 
 Area::Area(ibv_pd* pd, size_t size, int access, uint64_t iova)
-    : memory_(size + 2 * kGuard), size_(size), address_(iova) {
+    : guard_(vm::kPage + iova % vm::kPage),
+      memory_(size + 2 * guard_),
+      size_(size),
+      address_(iova) {
   erase();
   mr_ = vm::regMrIova(pd, data(), size, iova, access);
   lkey_ = mr_->lkey;
@@ -42,7 +46,7 @@ std::string Area::look() const {
   if (!first) return "clean";
   size_t last = memory_.size() - 1;
   while (all[last] == vm::kBackground) --last;
-  return vm::strf("%ld ", static_cast<long>(*first) - static_cast<long>(kGuard)) +
+  return vm::strf("%ld ", static_cast<long>(*first) - static_cast<long>(guard_)) +
          toHex(all + *first, last - *first + 1);
 }
 

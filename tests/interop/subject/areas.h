@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/page.h"
 #include "common/verbs.h"
 
 namespace kiwarp::interop {
@@ -29,9 +30,11 @@ class Area {
   std::string look() const;
 
  private:
-  uint8_t* data() const { return memory_.data() + kGuard; }
+  uint8_t* data() const { return memory_.data() + guard_; }
 
-  static constexpr size_t kGuard = 4096;
+  // The length of the guard before. The RDMA core wants a region and its iova at the same place in
+  // a page.
+  size_t guard_;
   vm::Memory memory_;
   size_t size_;
   uint64_t address_;

@@ -12,11 +12,10 @@
 
 #include "badinput/harness.h"
 #include "badinput/memlock.h"
+#include "common/page.h"
 
 namespace kiwarp::vm {
 namespace {
-
-constexpr size_t kPage = 4096;
 
 void refuseQp(Env& env, const std::string& what, int error,
               const std::function<void(ibv_qp_init_attr*)>& spoil) {

@@ -9,12 +9,11 @@
 #include <cstring>
 
 #include "chaos/table.h"
+#include "common/page.h"
 #include "rdma/kiwarp-abi.h"
 
 // What the random calls of verbs share: commands by number, and numbers that are mostly right.
 namespace kiwarp::vm {
-
-constexpr size_t kPage = 4096;
 
 struct Nothing {};
 

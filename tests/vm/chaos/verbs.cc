@@ -382,7 +382,7 @@ void postRecv(Process* process, File* file, Rng& rng) {
 // A command that nobody would write; and mappings at any offset, with any length.
 void garbage(Process* process, File* file, Rng& rng) {
   if (rng.percent(30)) {
-    const uint64_t offset = rng.percent(70) ? rng.below(64) << 12 : rng.next() & ~uint64_t{4095};
+    const uint64_t offset = rng.percent(70) ? rng.below(64) * kPage : rng.next() & ~(kPage - 1);
     void* at =
         mmap(nullptr, (1 + rng.below(16)) * kPage, PROT_READ | PROT_WRITE,
              rng.percent(50) ? MAP_SHARED : MAP_PRIVATE, file->fd, static_cast<off_t>(offset));

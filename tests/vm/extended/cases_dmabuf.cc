@@ -17,12 +17,12 @@
 
 #include "../../kverbs/exporter.h"
 #include "badinput/memlock.h"
+#include "common/page.h"
 #include "extended/cases.h"
 
 namespace kiwarp::vm {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kBufferPages = KT_EXPORT_PAGES;
 constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr int kReadable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -89,8 +89,8 @@ void dmabuf(Env& env, bool debian) {
   const Udmabuf buffer(4);
   if (buffer.fd < 0) return lacks("udmabuf", debian);
   constexpr uint64_t kIova = 0x10000 + 100;
-  constexpr uint64_t kOffset = kPage + 100;
-  constexpr size_t kLength = 2 * kPage;
+  const uint64_t kOffset = kPage + 100;
+  const size_t kLength = 2 * kPage;
   Mr mr(ibv_reg_dmabuf_mr(env.pd(), kOffset, kLength, kIova, buffer.fd, kWritable | kReadable));
   if (!mr) fail("ibv_reg_dmabuf_mr: %s", errnoName(errno).c_str());
   auto link = env.connect();

@@ -12,12 +12,12 @@
 #include <cstring>
 #include <thread>
 
+#include "common/page.h"
 #include "extended/cases.h"
 
 namespace kiwarp::vm {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr int kReadable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
@@ -172,7 +172,8 @@ void expectNothingAt(Env& env, const std::string& what, uint32_t rkey, uint64_t 
 // Work requests and the peer name the first byte by 0, wherever it is, until the region has its
 // address again.
 void zeroBased(Env& env) {
-  constexpr size_t kFrom = 100, kLength = kPage + 7;
+  constexpr size_t kFrom = 100;
+  const size_t kLength = kPage + 7;
   constexpr int kZero = kWritable | kReadable | IBV_ACCESS_ZERO_BASED;
   Pages pages(3), other(3);
   uint8_t* at = pages.memory.data() + kFrom;
@@ -347,7 +348,7 @@ void relaxed(Env& env) {
   Pages pages(1);
   Mr mr = regMr(env.pd(), pages.memory.data(), kPage, kWritable | IBV_ACCESS_RELAXED_ORDERING);
   expectWrites(env, "relaxed ordering", mr.get(), pages.memory.data());
-  constexpr uint64_t kIova = 0x7000;
+  const uint64_t kIova = 7 * kPage;
   Mr second(ibv_reg_mr_iova2(env.pd(), pages.memory.data(), kPage, kIova,
                              kWritable | IBV_ACCESS_RELAXED_ORDERING));
   if (!second) fail("ibv_reg_mr_iova2: %s", errnoName(errno).c_str());
@@ -364,7 +365,7 @@ void refused(Env& env) {
   Mr mr(ibv_reg_mr(env.pd(), pages.memory.data(), kPage, kWritable | IBV_ACCESS_ON_DEMAND));
   expectErrno("on-demand paging", EOPNOTSUPP, mr ? 0 : errno);
   mr = regMr(env.pd(), pages.memory.data(), kPage, kWritable);
-  ibv_sge sge{pages.address(), kPage, mr->lkey};
+  ibv_sge sge{pages.address(), static_cast<uint32_t>(kPage), mr->lkey};
   expectErrno("ibv_advise_mr", EOPNOTSUPP,
               ibv_advise_mr(env.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
   auto link = env.connect();

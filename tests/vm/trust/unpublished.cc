@@ -18,12 +18,12 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/page.h"
 #include "trust/attack.h"
 
 namespace kiwarp::vm {
 namespace {
 
-constexpr size_t kPage = 4096;
 // Of the driver's answer, what lies before the memory that is missing: the number, and one more.
 constexpr size_t kSeen = 8;
 
