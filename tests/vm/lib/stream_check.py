@@ -147,4 +147,5 @@ def main():
     return 0 if verdicts and all(verdicts) else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
