@@ -1,12 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# WireGuard and IPsec on the wire of make_net, with the commands of Documentation/encryption.md where
+# WireGuard, IPsec and TLS on the wire of make_net, with the commands of Documentation/encryption.md where
 # they fit. The ends are called a and b. To be sourced after lib.sh and howto.sh.
 
 KEYS=/run/keys
 # The page's addresses outside the tunnel, but for the last digit: or fd01::
 outside=10.1.0.
+# TLS: the ports that go through the relays.
+tls_ports=7174
 
 other_end() { [ "$1" = a ] && echo b || echo a; }
 number() { [ "$1" = a ] && echo 1 || echo 2; }
@@ -17,6 +19,7 @@ at() {
 	here=$(number "$end") there=$(number "$(other_end "$end")")
 	export HERE=$outside$here THERE=$outside$there INSIDE=10.20.0.$here INSIDE6=fd20::$here
 	export PEER=10.20.0.$there PEER6=fd20::$there KEY=$KEYS/$end DEVICE=kw_wg_$end PEER_KEY
+	export RELAY=$KEYS/relay-$end PORTS=$tls_ports
 	PEER_KEY=$(cat "$KEYS/$(other_end "$end").pub" 2>/dev/null || echo none)
 	# As the page has it.
 	[[ $block != wireguard || $THERE != *:* ]] || THERE="[$THERE]"
@@ -61,4 +64,20 @@ inside_ipsec() {
 # esp_bytes: how many each association has had, the least of them.
 esp_bytes() {
 	in_ns "$1" ip -s xfrm state | sed -nE 's/^[[:space:]]+([0-9]+)\(bytes\).*/\1/p' | sort -n | head -n 1
+}
+
+# tls_keys END: what the page has its readers copy to the other machine.
+tls_keys() { at "$1" tls-keys && cp "$KEYS/relay-$1.pem" "$KEYS/relay-$(other_end "$1").peer.pem"; }
+
+# tls_begins END, tls_ends END [SIGNAL]: the relay alone, without what leads connections to it.
+tls_begins() { at "$1" tls && wait_listen "$1" 8610 && wait_listen "$1" 8611; }
+tls_ends() { kill "${2:--TERM}" "$(cat "/run/stunnel4/relay-$1.pid")" && until_true 20 tls_has_ended "$1"; }
+tls_has_ended() { ! listening "$1" 8610 && ! listening "$1" 8611; }
+
+# inside_tls_relays PORTS: what is between the ends of make_net on these ports goes through relays.
+inside_tls_relays() {
+	local ns tls_ports=$1
+	encryption_modules
+	for ns in a b; do tls_keys $ns || return; done
+	for ns in a b; do tls_begins $ns && at $ns tls-redirect || return; done
 }

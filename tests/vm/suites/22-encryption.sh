@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 #
-# Kiwarp inside WireGuard and IPsec, with the commands of Documentation/encryption.md: rdma_cm's
-# examples between two namespaces, siw as the peer, how a device follows its tunnel, what the wire
-# then shows, and NVMe over Fabrics. SIW_KO names siw's module.
+# Kiwarp inside WireGuard and IPsec, and through relays that speak TLS, with the commands of
+# Documentation/encryption.md: rdma_cm's examples between two namespaces, siw as the peer, how a device
+# follows its tunnel, what the wire then shows, NVMe over Fabrics, certificates that are not known, and
+# relays that end. SIW_KO names siw's module.
 # shellcheck source=../lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 # shellcheck source=../lib/examples.sh
@@ -21,11 +22,12 @@ device_at() {
 	check "WireGuard at $1: the port is active" until_true 10 active "kw_wg_$1"
 }
 
-# capture NAME NS COMMAND...: what crosses the wire at va meanwhile, as a file.
+# capture NAME NS COMMAND...: what crosses the wire at va meanwhile, as a file. There is room for 256 packets
+# that tcpdump has not seen yet: it would lose them, and then nothing can be said of the stream.
 capture() {
 	local file=$OUT/$1.pcap ns=$2
 	shift 2
-	start capture "$ns" tcpdump -U -i va -w "$file" --immediate-mode
+	start capture "$ns" tcpdump -U -B 65536 -i va -w "$file" --immediate-mode
 	until_true 20 grep -q 'listening on' "$server_log"
 	"$@"
 	pkill -INT -x tcpdump
@@ -107,11 +109,14 @@ follows_tunnel() {
 	end_watch
 }
 
-rdmacm_over_ipsec() {
-	local ns
+devices() {
 	link_add da a va && link_add db b vb
 	check "the port of da is active" until_true 10 active da
 	check "the port of db is active" until_true 10 active db
+}
+
+rdmacm_over_ipsec() {
+	local ns
 	capture plain a rping_pair "rping, captured without encryption" a b 10.1.0.1 -C 20 -v
 	check "without encryption the text is on the wire" shows "$OUT/plain.pcap" $ping_text
 	for ns in a b; do check "IPsec at $ns" at $ns ipsec; done
@@ -127,8 +132,165 @@ rdmacm_over_ipsec() {
 	examples "IPsec, IPv6" b a fd01::2 ipv6
 	for ns in a b; do check "IPsec, IPv6, at $ns ends" at $ns ipsec-down; done
 	outside=10.1.0.
-	rdma link delete da
-	rdma link delete db
+}
+
+# The kernel's count of connections for which it has made records (Tx), or read them (Rx).
+tls_stat() { in_ns "$1" awk -v name="$2" '$1 == name { print $2 }' /proc/net/tls_stat; }
+tls_counted() { local n; n=$(tls_stat "$1" "$2"); echo "$2 $n"; [ "$n" -gt 0 ]; }
+tls_not_counted() { ! tls_counted "$@"; }
+
+is_tls() { python3 "$TOP/tests/vm/lib/tls_check.py" "$1"; }
+
+# tls_captured WHAT FILE ADDRESS: rping, and what the wire has of it.
+tls_captured() {
+	capture "$2" a rping_pair "rping, captured through relays, $1" a b "$3" -C 20 -v
+	check "$1: the wire has this port only" only "$OUT/$2.pcap" "tcp port 7174"
+	check "$1: it carries TLS records and nothing else" is_tls "$OUT/$2.pcap"
+	check "$1: nothing of it is plain" hides "$OUT/$2.pcap" $ping_text
+	check "$1: nor is what MPA begins with" hides "$OUT/$2.pcap" 'MPA ID Re'
+}
+
+rdmacm_over_tls() {
+	local ns
+	tls_ports=7174,7471,18515-18530
+	capture before-tls a rping_pair "rping, captured without relays" a b 10.1.0.1 -C 20 -v
+	check_fails "without relays these are no TLS records" 'what is no TLS' is_tls "$OUT/before-tls.pcap"
+	check "without relays MPA's first frames are on the wire" shows "$OUT/before-tls.pcap" 'MPA ID Re'
+	for ns in a b; do check "TLS at $ns: key and certificate" tls_keys $ns; done
+	for ns in a b; do
+		check "TLS at $ns: the relay" tls_begins $ns
+		check "TLS at $ns: the redirection" at $ns tls-redirect
+		check "TLS at $ns: the kernel has encrypted nothing yet" tls_not_counted $ns TlsTxSw
+	done
+	tls_captured TLS tls 10.1.0.1
+	for ns in a b; do check "TLS at $ns: the kernel has encrypted" tls_counted $ns TlsTxSw; done
+	tls_captured "TLS, IPv6" tls6 fd01::1
+	examples "TLS, IPv4" a b 10.1.0.1 ip
+	examples "TLS, IPv6" b a fd01::2 ipv6
+	wildcard TLS a b 10.1.0.1 fd01::1
+	port=18515
+	pair_perftest "TLS: ib_write_bw" a b 10.1.0.1 ib_write_bw -s 65536 -n 101
+	pair_perftest "TLS: ib_read_bw" b a 10.1.0.2 ib_read_bw -e -s 65536 -n 101
+	tls_keeps_out
+	tls_relay_ends a
+	tls_relay_ends b -KILL
+	[ -z "${SIW_KO:-}" ] || siw_over_tls
+	tls_1_2
+	for ns in a b; do check "TLS at $ns ends" at $ns tls-down; done
+	rping_pair "rping, when the relays are gone" a b 10.1.0.1 -C 2
+}
+
+# Whoever cannot connect is told so, and ends by itself: with the exit code 255.
+tls_no_way() { # WHAT
+	check_says "$1: no connection" 'RDMA_CM_EVENT_REJECTED' rping_is_told
+}
+
+rping_is_told() {
+	in_ns b timeout -k 5 "$TIME_LIMIT" rping -c -a 10.1.0.1 -C 2
+	[ $? = 255 ]
+}
+
+# One listener, which the last client of all reaches.
+tls_keeps_out() {
+	start "TLS, server" a rping -s -a 10.1.0.1 -C 2
+	wait_server "TLS, server" a 7174 || not_ok "rping listens" "$server_log"
+	check_fails "TLS: the relay's own ports are closed" 'refused' \
+		in_ns b bash -c 'echo >/dev/tcp/10.1.0.1/8611'
+	tls_unknown "a certificate that the listener's relay does not know" b
+	tls_unknown "a certificate that the client's relay does not know" a
+	check "TLS: a client without redirection" in_ns b nft delete table inet kiwarp_tls
+	tls_no_way "TLS: a client without redirection"
+	check "TLS: the client is redirected again" at b tls-redirect
+	check "TLS: the listener's relay ends" tls_ends a
+	capture no-relay a tls_no_way "TLS: no relay at the listener"
+	check "TLS: no relay at the listener: nothing was sent" says_nothing "$OUT/no-relay.pcap"
+	check "TLS: the listener's relay is back" tls_begins a
+	check "TLS: the client's relay ends" tls_ends b
+	capture no-relay-b a tls_no_way "TLS: no relay at the client"
+	check "TLS: no relay at the client: nothing was sent" says_nothing "$OUT/no-relay-b.pcap"
+	check "TLS: the client's relay is back" tls_begins b
+	check "TLS: then the same listener is reached" in_ns b rping -c -a 10.1.0.1 -C 2
+	check "TLS: it has served that client alone, and ends" until_true 20 gone "${jobs["TLS, server"]}"
+	stop "TLS, server"
+}
+
+# No segment with data.
+says_nothing() {
+	tcpdump -nr "$1" tcp 2>/dev/null
+	[ "$(packets "$1" 'tcp and not tcp[tcpflags] & (tcp-syn|tcp-rst) != 0')" = 0 ]
+}
+
+# tls_unknown WHAT END: END makes itself another key, of which the other end does not hear.
+tls_unknown() {
+	local peer
+	peer=$(other_end "$2")
+	cp "$KEYS/relay-$peer.peer.pem" "$KEYS/known.pem"
+	check "TLS: a new key at $2" tls_keys "$2"
+	cp "$KEYS/relay-$peer.peer.pem" "$KEYS/new.pem"
+	cp "$KEYS/known.pem" "$KEYS/relay-$peer.peer.pem"
+	check "TLS: the relay at $2 takes it" tls_again "$2"
+	tls_no_way "TLS: $1"
+	cp "$KEYS/new.pem" "$KEYS/relay-$peer.peer.pem"
+	check "TLS: the relay at $peer knows it" tls_again "$peer"
+}
+
+tls_again() { tls_ends "$1" && tls_begins "$1"; }
+
+# tls_relay_ends END [SIGNAL]: in the middle of a transfer both ends of which see that.
+tls_relay_ends() {
+	local end=$1
+	start "TLS, server" a rping -s -a 10.1.0.1 -v -C 1000000
+	server=$server_log
+	wait_server "TLS, server" a 7174 || not_ok "rping listens" "$server_log"
+	start "TLS, client" b rping -c -a 10.1.0.1 -v -C 1000000
+	client=$server_log
+	check "TLS: much is transferred before the relay at $end ends" until_true 20 pinged "$client" 20
+	check_says "TLS: the client sees the listener's address" 'dst-addr 10\.1\.0\.1:7174' addresses db
+	check_says "TLS: the listener sees one of its own machine" 'dst-addr 10\.1\.0\.1:' addresses da
+	check "TLS: the relay at $end ends (${2:--TERM})" tls_ends "$@"
+	check "TLS: the client sees the end" until_true 20 gone "${jobs["TLS, client"]}"
+	check "TLS: the server sees the end" until_true 20 gone "${jobs["TLS, server"]}"
+	check_says "TLS: the client is told" 'DISCONNECT EVENT' cat "$client"
+	check_says "TLS: the server is told" 'DISCONNECT EVENT' cat "$server"
+	stop "TLS, client"
+	stop "TLS, server"
+	check "TLS: the relay at $end is back" tls_begins "$end"
+	rping_pair "TLS: rping after that" a b 10.1.0.1 -C 2
+}
+
+# Those of a device's connections.
+addresses() { unfolded rdma resource show cm_id link "$1" | grep 'state CONNECT'; }
+
+pinged() { [ "$(grep -c 'ping data' "$1")" -gt "$2" ]; }
+
+# siw takes the place of Kiwarp's device at b.
+siw_over_tls() {
+	local counted
+	check "siw, TLS: Kiwarp's device goes" rdma link delete db
+	load_siw
+	check "siw, TLS: its device" link_add siw_b b vb siw
+	check "siw, TLS: its port is active" until_true 10 active siw_b
+	counted=$(tls_stat a TlsTxSw)
+	rping_pair "siw, TLS: rping, Kiwarp serves" a b 10.1.0.1 -C 20 -V
+	rping_pair "siw, TLS: rping, siw serves" b a 10.1.0.2 -C 20 -V
+	check_says "siw, TLS: both connections were encrypted" "^$((counted + 2))$" tls_stat a TlsTxSw
+	check "siw, TLS: it is unloaded" rmmod siw
+	check "siw, TLS: Kiwarp's device is back" link_add db b vb
+	check "siw, TLS: its port is active again" until_true 10 active db
+}
+
+# Of TLS 1.3 OpenSSL 3.0 has the kernel make records, and reads them itself.
+tls_1_2() {
+	local ns
+	for ns in a b; do
+		sed -i 's/^sslVersionMin = .*/sslVersion = TLSv1.2/' $KEYS/relay-$ns.conf
+		check "TLS 1.2 at $ns: the kernel has decrypted nothing yet" tls_not_counted $ns TlsRxSw
+		tls_ends $ns
+		in_ns $ns stunnel4 $KEYS/relay-$ns.conf
+		wait_listen $ns 8611
+	done
+	rping_pair "TLS 1.2: rping" a b 10.1.0.1 -C 20 -V
+	for ns in a b; do check "TLS 1.2 at $ns: the kernel has decrypted" tls_counted $ns TlsRxSw; done
 }
 
 # The kernel's target and host are both in the first namespace. A WireGuard interface that is moved
@@ -216,7 +378,11 @@ encryption_modules
 make_net
 rdmacm_over_wireguard
 wireguard_over_ipv6
+devices
 rdmacm_over_ipsec
+rdmacm_over_tls
+rdma link delete da
+rdma link delete db
 howto_all_ran encryption
 nvme_over_wireguard
 nvme_over_ipsec
