@@ -19,9 +19,9 @@ net='' module='' broken='' profile=''
 # What an experiment prints is for its log; what the host reads goes to the script's own output.
 exec 3>&1
 
-# use_net MTU [wireguard|ipsec|tls|delay TIME|cards]: a veth pair between the namespaces a and b, or what is encrypted
-# on it, or one on which programs can encrypt, or one that takes so long in each direction; or the guest's two cards;
-# 65536 is lo's, between the processes of one namespace, by an address of a dummy interface.
+# use_net MTU [wireguard|ipsec|relays|tls|delay TIME|cards]: a veth pair between the namespaces a and b, or what is
+# encrypted on it, or one on which programs can encrypt, or one that takes so long in each direction; or the guest's
+# two cards; 65536 is lo's, between the processes of one namespace, by an address of a dummy interface.
 use_net() {
 	leave_net
 	server_ns=a client_ns=b
@@ -67,6 +67,16 @@ leave_cards() {
 
 inside_tls() { encryption_modules; modprobe tls; }
 
+# On the ports that next_port gives. To wait for the host's files takes minutes of this machine's clock: that is over
+# before a program's time limit counts.
+inside_relays() {
+	modprobe -a tls nft_chain_nat nft_redir nft_ct nft_reject_inet
+	nft list ruleset
+	stunnel4 -version
+	openssl version
+	inside_tls_relays 18515-31826
+}
+
 # inside_delay TIME: more packets are on their way than netem holds by itself.
 inside_delay() {
 	modprobe sch_netem && ip netns exec a tc qdisc add dev va root netem delay "$1" limit 1000000 &&
@@ -83,12 +93,20 @@ use_wire() {
 
 leave_net() {
 	case $net in
-	namespaces) ip netns del a; ip netns del b; until_true 10 no_interface va ;;
+	namespaces) leave_relays; ip netns del a; ip netns del b; until_true 10 no_interface va ;;
 	dummy) ip link del va ;;
 	cards) leave_cards ;;
 	wire) leave_wire ;;
 	esac
 	net=''
+}
+
+# Processes keep their namespaces.
+leave_relays() {
+	local ns
+	for ns in a b; do
+		[ ! -e /run/stunnel4/relay-$ns.pid ] || tls_ends $ns
+	done
 }
 
 no_interface() { [ ! -e "/sys/class/net/$1" ]; }

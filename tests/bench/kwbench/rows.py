@@ -48,6 +48,8 @@ VARIANTS = {
         Variant("kiwarp-wireguard", "Kiwarp, WireGuard", "kiwarp", wire="wireguard"),
         Variant("tcp-ipsec", "TCP, IPsec", "", wire="ipsec"),
         Variant("kiwarp-ipsec", "Kiwarp, IPsec", "kiwarp", wire="ipsec"),
+        Variant("tcp-relays", "TCP, TLS by relays", "", wire="relays"),
+        Variant("kiwarp-relays", "Kiwarp, TLS by relays", "kiwarp", wire="relays"),
         Variant("tcp-tls", "TCP, kernel TLS", "", wire="tls"),
         Variant("tcp-cards", "TCP, e1000e", "", wire=CARDS),
         Variant("kiwarp-cards", "Kiwarp, e1000e", "kiwarp", wire=CARDS),
@@ -67,7 +69,7 @@ NFS = ("tcp", *KIWARP, *SIW)
 BEST = ("tcp", *KIWARP, "siw-gso")
 # What the disks are reached by, in the order in which they are measured; "" for rows without one.
 STORAGES = ("", "nvme", "iscsi", "nfs")
-ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire in ("wireguard", "ipsec"))
+ENCRYPTED = tuple(v.name for v in VARIANTS.values() if v.wire in ("wireguard", "ipsec", "relays"))
 ON_CARDS = tuple(v.name for v in VARIANTS.values() if v.wire == CARDS)
 AWAY = tuple(v.name for v in VARIANTS.values() if v.wire.startswith("delay"))
 
