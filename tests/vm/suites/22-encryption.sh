@@ -135,7 +135,7 @@ rdmacm_over_ipsec() {
 }
 
 # The kernel's count of connections for which it has made records (Tx), or read them (Rx).
-tls_stat() { in_ns "$1" awk -v name="$2" '$1 == name { print $2 }' /proc/net/tls_stat; }
+tls_stat() { in_ns "$1" sed -n "s/^$2[[:space:]]*//p" /proc/net/tls_stat; }
 tls_counted() { local n; n=$(tls_stat "$1" "$2"); echo "$2 $n"; [ "$n" -gt 0 ]; }
 tls_not_counted() { ! tls_counted "$@"; }
 
@@ -238,20 +238,20 @@ tls_again() { tls_ends "$1" && tls_begins "$1"; }
 
 # tls_relay_ends END [SIGNAL]: in the middle of a transfer both ends of which see that.
 tls_relay_ends() {
-	local end=$1
+	local end=$1 client_said server_said
 	start "TLS, server" a rping -s -a 10.1.0.1 -v -C 1000000
-	server=$server_log
+	server_said=$server_log
 	wait_server "TLS, server" a 7174 || not_ok "rping listens" "$server_log"
 	start "TLS, client" b rping -c -a 10.1.0.1 -v -C 1000000
-	client=$server_log
-	check "TLS: much is transferred before the relay at $end ends" until_true 20 pinged "$client" 20
+	client_said=$server_log
+	check "TLS: much is transferred before the relay at $end ends" until_true 20 pinged "$client_said" 20
 	check_says "TLS: the client sees the listener's address" 'dst-addr 10\.1\.0\.1:7174' addresses db
 	check_says "TLS: the listener sees one of its own machine" 'dst-addr 10\.1\.0\.1:' addresses da
 	check "TLS: the relay at $end ends (${2:--TERM})" tls_ends "$@"
 	check "TLS: the client sees the end" until_true 20 gone "${jobs["TLS, client"]}"
 	check "TLS: the server sees the end" until_true 20 gone "${jobs["TLS, server"]}"
-	check_says "TLS: the client is told" 'DISCONNECT EVENT' cat "$client"
-	check_says "TLS: the server is told" 'DISCONNECT EVENT' cat "$server"
+	check_says "TLS: the client is told" 'DISCONNECT EVENT' cat "$client_said"
+	check_says "TLS: the server is told" 'DISCONNECT EVENT' cat "$server_said"
 	stop "TLS, client"
 	stop "TLS, server"
 	check "TLS: the relay at $end is back" tls_begins "$end"
