@@ -20,8 +20,8 @@
 /*
  * As much as TCP puts into one socket buffer: what is in two transmit buffers
  * takes two, each processed and acknowledged by itself. The page allocator
- * keeps order 3 at hand, for when this cannot be had. Of pages larger than
- * 4 KiB that would not be less.
+ * keeps order 3 at hand, for when this cannot be had. With pages larger than
+ * 4 KiB order 3 is not less.
  */
 #define KW_TX_POOL_ORDER		get_order(65536)
 #define KW_TX_POOL_ORDER_LESS	min(PAGE_ALLOC_COSTLY_ORDER, KW_TX_POOL_ORDER)

@@ -16,8 +16,8 @@
 				 IB_ACCESS_REMOTE_ATOMIC)
 
 /*
- * Page sizes of a fast registration. nvme-rdma, iSER and RTRS register pages of
- * 4 KiB, however large the kernel's are.
+ * Page sizes of a fast registration. nvme-rdma, iSER and RTRS ask for pages of
+ * 4 KiB, however large the kernel's are; SRP for the smallest that there is.
  */
 #define KW_PAGE_SIZES		GENMASK_ULL(31, 12)
 
