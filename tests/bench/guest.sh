@@ -70,7 +70,7 @@ inside_tls() { encryption_modules; modprobe tls; }
 # On the ports that next_port gives. To wait for the host's files takes minutes of this machine's clock: that is over
 # before a program's time limit counts.
 inside_relays() {
-	modprobe -a tls nft_chain_nat nft_redir nft_ct nft_reject_inet
+	modprobe -a tls chacha20poly1305 nft_chain_nat nft_redir nft_ct nft_reject_inet nft_fib_inet
 	nft list ruleset
 	stunnel4 -version
 	openssl version

@@ -70,14 +70,14 @@ esp_bytes() {
 tls_keys() { at "$1" tls-keys && cp "$KEYS/relay-$1.pem" "$KEYS/relay-$(other_end "$1").peer.pem"; }
 
 # tls_begins END, tls_ends END [SIGNAL]: the relay alone, without what leads connections to it.
-tls_begins() { at "$1" tls && wait_listen "$1" 8610 && wait_listen "$1" 8611; }
+tls_begins() { at "$1" tls && wait_listen "$1" 841 && wait_listen "$1" 842; }
 tls_ends() { kill "${2:--TERM}" "$(cat "/run/stunnel4/relay-$1.pid")" && until_true 20 tls_has_ended "$1"; }
-tls_has_ended() { ! listening "$1" 8610 && ! listening "$1" 8611; }
+tls_has_ended() { ! listening "$1" 841 && ! listening "$1" 842; }
 
 # inside_tls_relays PORTS: what is between the ends of make_net on these ports goes through relays.
 inside_tls_relays() {
 	local ns tls_ports=$1
 	encryption_modules
 	for ns in a b; do tls_keys $ns || return; done
-	for ns in a b; do tls_begins $ns && at $ns tls-redirect || return; done
+	for ns in a b; do at $ns tls-redirect && tls_begins $ns || return; done
 }

@@ -137,7 +137,7 @@ rdmacm_over_ipsec() {
 # The kernel's count of connections for which it has made records (Tx), or read them (Rx).
 tls_stat() { in_ns "$1" sed -n "s/^$2[[:space:]]*//p" /proc/net/tls_stat; }
 tls_counted() { local n; n=$(tls_stat "$1" "$2"); echo "$2 $n"; [ "$n" -gt 0 ]; }
-tls_not_counted() { ! tls_counted "$@"; }
+tls_not_counted() { [ "$(tls_stat "$@")" = 0 ]; }
 
 is_tls() { python3 "$TOP/tests/vm/lib/tls_check.py" "$1"; }
 
@@ -158,8 +158,8 @@ rdmacm_over_tls() {
 	check "without relays MPA's first frames are on the wire" shows "$OUT/before-tls.pcap" 'MPA ID Re'
 	for ns in a b; do check "TLS at $ns: key and certificate" tls_keys $ns; done
 	for ns in a b; do
-		check "TLS at $ns: the relay" tls_begins $ns
 		check "TLS at $ns: the redirection" at $ns tls-redirect
+		check "TLS at $ns: the relay" tls_begins $ns
 		check "TLS at $ns: the kernel has encrypted nothing yet" tls_not_counted $ns TlsTxSw
 	done
 	tls_captured TLS tls 10.1.0.1
@@ -195,18 +195,20 @@ tls_keeps_out() {
 	start "TLS, server" a rping -s -a 10.1.0.1 -C 2
 	wait_server "TLS, server" a 7174 || not_ok "rping listens" "$server_log"
 	check_fails "TLS: the relay's own ports are closed" 'refused' \
-		in_ns b bash -c 'echo >/dev/tcp/10.1.0.1/8611'
+		in_ns b bash -c 'echo >/dev/tcp/10.1.0.1/842'
+	check_fails "TLS: also on their own machine" 'refused' in_ns b bash -c 'echo >/dev/tcp/127.0.0.1/841'
+	tls_of_others
 	tls_unknown "a certificate that the listener's relay does not know" b
 	tls_unknown "a certificate that the client's relay does not know" a
 	check "TLS: a client without redirection" in_ns b nft delete table inet kiwarp_tls
 	tls_no_way "TLS: a client without redirection"
 	check "TLS: the client is redirected again" at b tls-redirect
 	check "TLS: the listener's relay ends" tls_ends a
-	capture no-relay a tls_no_way "TLS: no relay at the listener"
+	capture no-relay a tls_no_way_captured "TLS: no relay at the listener"
 	check "TLS: no relay at the listener: nothing was sent" says_nothing "$OUT/no-relay.pcap"
 	check "TLS: the listener's relay is back" tls_begins a
 	check "TLS: the client's relay ends" tls_ends b
-	capture no-relay-b a tls_no_way "TLS: no relay at the client"
+	capture no-relay-b a tls_no_way_captured "TLS: no relay at the client"
 	check "TLS: no relay at the client: nothing was sent" says_nothing "$OUT/no-relay-b.pcap"
 	check "TLS: the client's relay is back" tls_begins b
 	check "TLS: then the same listener is reached" in_ns b rping -c -a 10.1.0.1 -C 2
@@ -214,9 +216,28 @@ tls_keeps_out() {
 	stop "TLS, server"
 }
 
-# No segment with data.
+# A port that nobody has and nothing redirects is what the capture has to show.
+tls_no_way_captured() {
+	check_fails "$1: another port is refused" 'refused' in_ns b bash -c 'echo >/dev/tcp/10.1.0.1/9'
+	tls_no_way "$1"
+}
+
+# What another machine has on such a port is not led to the relay of one that forwards to it: here nobody has it.
+tls_of_others() {
+	in_ns a sysctl -qw net.ipv4.ip_forward=1
+	ip -n a route add unreachable 10.1.9.0/24
+	ip -n b route add 10.1.9.0/24 via 10.1.0.1
+	in_ns b nft delete table inet kiwarp_tls
+	check_fails "TLS: the port of a third machine is not the relay's" 'No route to host' \
+		in_ns b bash -c 'echo >/dev/tcp/10.1.9.9/7174'
+	check "TLS: b is redirected again" at b tls-redirect
+	ip -n b route del 10.1.9.0/24
+}
+
+# Segments, and none with data.
 says_nothing() {
 	tcpdump -nr "$1" tcp 2>/dev/null
+	[ "$(packets "$1" 'tcp dst port 9')" -gt 0 ] || return
 	[ "$(packets "$1" 'tcp and not tcp[tcpflags] & (tcp-syn|tcp-rst) != 0')" = 0 ]
 }
 
@@ -287,7 +308,7 @@ tls_1_2() {
 		check "TLS 1.2 at $ns: the kernel has decrypted nothing yet" tls_not_counted $ns TlsRxSw
 		tls_ends $ns
 		in_ns $ns stunnel4 $KEYS/relay-$ns.conf
-		wait_listen $ns 8611
+		check "TLS 1.2 at $ns: the relay" wait_listen $ns 842
 	done
 	rping_pair "TLS 1.2: rping" a b 10.1.0.1 -C 20 -V
 	for ns in a b; do check "TLS 1.2 at $ns: the kernel has decrypted" tls_counted $ns TlsRxSw; done
