@@ -232,6 +232,8 @@ tls_of_others() {
 		in_ns b bash -c 'echo >/dev/tcp/10.1.9.9/7174'
 	check "TLS: b is redirected again" at b tls-redirect
 	ip -n b route del 10.1.9.0/24
+	ip -n a route del unreachable 10.1.9.0/24
+	in_ns a sysctl -qw net.ipv4.ip_forward=0
 }
 
 # Segments, and none with data.
