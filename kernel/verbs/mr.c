@@ -663,6 +663,28 @@ static int kw_mr_invalidate(struct kw_mem *mem, u32 stag, bool remote)
 	return ret;
 }
 
+/*
+ * A consumer cannot know whether its peer has withdrawn a registration already:
+ * the message that did so may not have been polled yet. To withdraw it again is
+ * no error. It is of @pd, in whose domain the caller is.
+ */
+static int kw_mr_invalidate_again(struct kw_device *dev, const void *pd,
+				  u32 stag)
+{
+	struct kw_mem *mem;
+
+	rcu_read_lock();
+	mem = xa_load(&dev->mems, kw_stag_index(stag));
+	if (mem && (mem->pd != pd || !mem->fast || READ_ONCE(mem->stag) != stag))
+		mem = NULL;
+	rcu_read_unlock();
+	if (!mem)
+		return -ENOENT;
+	/* Who withdrew it may still be waiting for its users. */
+	kw_mem_quiesce(mem);
+	return 0;
+}
+
 /**
  * kw_mem_invalidate() - withdraw a fast registration or a window, by LOCAL_INV
  *	or the peer
@@ -678,7 +700,8 @@ static int kw_mr_invalidate(struct kw_mem *mem, u32 stag, bool remote)
  * others (RFC 5040 section 8.1.1).
  *
  * Context: any, inside the domain of @pd.
- * Return: 0; -ENOENT if there is no such valid region, -EACCES if it is of
+ * Return: 0, also if LOCAL_INV names a fast registration that is withdrawn
+ * already; -ENOENT if there is no such valid region, -EACCES if it is of
  * another protection domain or stream. -EOPNOTSUPP if it is neither a fast
  * registration nor a window of type 2, -EPERM if the peer has no right to it.
  */
@@ -698,6 +721,8 @@ int kw_mem_invalidate(struct kw_device *dev, const void *pd, const void *stream,
 		ret = kw_mw_invalidate(mem, stream, stag, remote);
 	else
 		ret = kw_mr_invalidate(mem, stag, remote);
+	if (ret == -ENOENT && !remote)
+		ret = kw_mr_invalidate_again(dev, pd, stag);
 	trace_kw_mr_invalidated(&dev->ib, stag, remote, ret);
 	return ret;
 }

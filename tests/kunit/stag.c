@@ -280,6 +280,24 @@ static void kt_test_invalidate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0,
 			kw_mem_invalidate(&d->dev, &d->pd, NULL, local->rkey, false));
 
+	/* The consumer may, once more, but nobody else, nor by another key. */
+	KUNIT_EXPECT_EQ(test, 0,
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, false));
+	KUNIT_EXPECT_EQ(test, 0,
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, local->rkey, false));
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, local->rkey, true));
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			kw_mem_invalidate(&d->dev, &d->other_pd, NULL, remote->rkey,
+					  false));
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey ^ 1,
+					  false));
+	to_kw_mr(remote)->mem.fast = false;
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			kw_mem_invalidate(&d->dev, &d->pd, NULL, remote->rkey, false));
+	to_kw_mr(remote)->mem.fast = true;
+
 	all = kw_get_dma_mr(&d->pd.ib, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, all);
 	all->device = &d->dev.ib;
@@ -358,6 +376,8 @@ static void kt_test_waits_for_users(struct kunit *test)
 	struct ib_mr *mr = kt_registered(test, KT_RIGHTS);
 	struct kw_mem *mem = &to_kw_mr(mr)->mem;
 
+	kt_take_while_used(test, mem, mr, kt_take_invalidate);
+	/* Whoever does so again: the first may not have come so far. */
 	kt_take_while_used(test, mem, mr, kt_take_invalidate);
 	KUNIT_ASSERT_EQ(test, 4, kt_map(test, mr, kt_order, 4, 0, 0));
 	kt_take_while_used(test, mem, mr, kt_take_register);

@@ -594,8 +594,12 @@ static void kt_inv_fails(struct kt_link *l, u32 stag, const char *what)
 
 static void kt_inv_twice_facts(struct kt_link *l, struct kt_mr *m)
 {
-	if (kt_reg(&l->b, m, KT_RW) && kt_inv(&l->b, m->mr->rkey))
-		kt_inv_fails(l, m->mr->rkey, "LOCAL_INV for the second time");
+	u32 rkey = m->mr->rkey;
+
+	if (kt_reg(&l->b, m, KT_RW) && kt_inv(&l->b, rkey) &&
+	    kt_inv(&l->b, rkey))
+		kt_inv_fails(l, ib_inc_rkey(rkey),
+			     "LOCAL_INV for the second time, with another key");
 }
 
 static void kt_inv_twice(void)
