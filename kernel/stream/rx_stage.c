@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Staging. An FPDU may be larger than the socket's receive buffer, and a window
- * that an incomplete FPDU fills would never open again. Such an FPDU is moved
- * to pages of the stream's as it comes.
+ * that an incomplete FPDU fills would never open again. Where TCP is short of
+ * memory, it admits a segment only to a socket whose receive queue is empty.
+ * Such an FPDU is moved to pages of the stream's as it comes.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -32,7 +33,8 @@ struct page *KW_STAGE_PAGE(gfp_t gfp);
  * @s: stream that waits for s->rx.need bytes of the FPDU
  *
  * Context: socket lock held.
- * Return: true if waiting for the rest might close the window.
+ * Return: true if waiting for the rest might close the window, or if TCP might
+ * drop the rest for lack of memory.
  */
 bool kw_stage_needed(const struct kw_stream *s)
 {
@@ -45,7 +47,8 @@ bool kw_stage_needed(const struct kw_stream *s)
 	 * known. Half of the buffer is for overhead (tcp_adv_win_scale).
 	 */
 	return need > KW_MARKER_LEN + KW_MPA_HDR_LEN &&
-	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2);
+	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2 ||
+		tcp_under_memory_pressure(sk));
 }
 
 /**

@@ -43,6 +43,7 @@ struct Config {
   bool local;            // windows are invalidated and bound behind the Reads
   bool fence;            // and not before those are done
   bool spoilt;           // the receive behind the last one is not valid
+  bool pressure;         // TCP is short of memory
   int rcvbuf;
   u32 seq;        // of the first byte
   u32 cuts;       // seed of the pieces of the stream
@@ -78,6 +79,7 @@ struct Config {
     spoilt = (e & 1) != 0;
     immediate_alone = immediate && (e & 2) != 0;
     fence = (e & 4) != 0;
+    pressure = (e & 8) != 0;
     cuts = static_cast<u32>(e << 8) | d;
   }
 };

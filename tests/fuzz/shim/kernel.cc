@@ -261,6 +261,7 @@ int kernel_sock_shutdown(socket* sock, int how) {
 void sock_release(socket* sock) {
   SHIM_CHECK(!sock->sk->sk_lock.owned && !sock->sk->released);
   acknowledge(&tcpOf(sock->sk)->zcopy_);
+  SHIM_CHECK(sock->sk->charged == 0);
   sock->sk->released = true;
 }
 

@@ -521,7 +521,9 @@ struct sock {
   bool sk_use_task_frag;
   unsigned long sk_lingertime;
   unsigned long sk_flags;
-  bool blocked; /* the send buffer is full */
+  int charged;   /* bytes, beyond those of the send buffer */
+  bool pressure; /* TCP is short of memory */
+  bool blocked;  /* the send buffer is full */
   bool fin_sent;
   bool released;
 };
@@ -550,6 +552,10 @@ struct tcp_sock {
 #define sock_set_flag(sk, flag) ((sk)->sk_flags |= 1UL << (flag))
 #define sock_flag(sk, flag) (!!((sk)->sk_flags & 1UL << (flag)))
 #define sk_rmem_alloc_get(sk) ((sk)->sk_rmem_alloc)
+#define tcp_under_memory_pressure(sk) ((sk)->pressure)
+#define sk_wmem_schedule(sk, n) ((void)(sk), (void)(n), true)
+#define sk_mem_charge(sk, n) ((sk)->charged += (n))
+#define sk_mem_uncharge(sk, n) ((sk)->charged -= (n))
 #define sk_stream_memory_free(sk) (!(sk)->blocked)
 #define sk_stream_is_writeable(sk) (!(sk)->blocked)
 #define sock_owned_by_user(sk) ((sk)->sk_lock.owned)
