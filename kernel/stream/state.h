@@ -222,6 +222,7 @@ enum kw_tx_kind {
  * @budget: what the pass may still do: see KW_TX_BUDGET
  * @work: transmits when the owner of the token can not
  * @frag: transmit buffer, while there are FPDUs to send
+ * @charged: its bytes that the socket is charged for: see kw_tx_charge_buffer()
  * @out: bytes of @frag built and not yet taken by TCP start here
  * @out_len: how many
  * @out_eor: they end a TCP segment
@@ -252,6 +253,7 @@ struct kw_tx {
 	u32 budget;
 	struct delayed_work work;
 	struct page_frag frag;
+	u32 charged;
 	u32 out;
 	u32 out_len;
 	u32 stream_off;

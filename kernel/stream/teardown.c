@@ -23,7 +23,6 @@
 #include <net/tcp.h>
 
 #include "stream/linger.h"
-#include "stream/tx_pool.h"
 #include "stream/priv.h"
 #include "stream/rx.h"
 #include "stream/tx.h"
@@ -388,7 +387,9 @@ static void kw_end_finish(struct kw_stream *s)
 	cancel_delayed_work_sync(&s->first_work);
 	kw_zc_detach(s);
 	kw_stage_free(s);
-	kw_tx_pool_put(&s->tx.frag);
+	lock_sock(s->sock->sk);
+	kw_tx_drop_buffer(s);
+	release_sock(s->sock->sk);
 	if (s->lost)
 		kw_sock_close(s->sock);
 	else

@@ -205,6 +205,40 @@ static __hot enum kw_tx_result kw_tx_run(struct kw_stream *s)
 }
 
 /*
+ * FPDUs that TCP does not take yet keep the buffer, for as long as the peer
+ * likes. The socket is charged for it, beyond its send buffer: with less room
+ * in that it might never become writeable. Without memory it is tried again
+ * when TCP again does not take all.
+ */
+static void kw_tx_charge_buffer(struct kw_stream *s)
+{
+	struct sock *sk = s->sock->sk;
+	struct kw_tx *tx = &s->tx;
+
+	if (tx->charged || !sk_wmem_schedule(sk, tx->frag.size))
+		return;
+	tx->charged = tx->frag.size;
+	sk_mem_charge(sk, tx->charged);
+}
+
+/**
+ * kw_tx_drop_buffer() - give the transmit buffer back
+ * @s: stream with a socket
+ *
+ * Context: socket lock held.
+ */
+__hot void kw_tx_drop_buffer(struct kw_stream *s)
+{
+	struct kw_tx *tx = &s->tx;
+
+	if (unlikely(tx->charged)) {
+		sk_mem_uncharge(s->sock->sk, tx->charged);
+		tx->charged = 0;
+	}
+	kw_tx_pool_put(&tx->frag);
+}
+
+/*
  * The owner of the token transmits until WANTED stays clear, or passes the
  * token to the worker, which continues. If something is left, since the budget
  * is used up, the owner has to continue: not before others had the lock.
@@ -225,7 +259,9 @@ static __hot enum kw_tx_left kw_tx_loop(struct kw_stream *s, u32 budget)
 		idx = srcu_read_lock(s->mem_srcu);
 		res = kw_tx_run(s);
 		if (!tx->out_len)
-			kw_tx_pool_put(&tx->frag);
+			kw_tx_drop_buffer(s);
+		else
+			kw_tx_charge_buffer(s);
 		srcu_read_unlock(s->mem_srcu, idx);
 		if (res == KW_TX_NOMEM) {
 			kw_stream_count(s, KW_CNT_TX_NO_MEMORY);

@@ -50,6 +50,7 @@ bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf);
 bool kw_tx_pending(struct kw_stream *s);
 bool kw_tx_own_left(struct kw_stream *s);
 bool kw_tx_more(struct kw_stream *s);
+void kw_tx_drop_buffer(struct kw_stream *s);
 void kw_tx_flush(struct kw_stream *s);
 void kw_tx_work(struct work_struct *work);
 void kw_tx_write_space(struct sock *sk);

@@ -332,35 +332,45 @@ static u64 kt_counted(struct kt_link *l, enum kw_counter c)
 	return kw_counter_read(l->counters, c);
 }
 
-/*
- * A region is deregistered between two segments of a Read Response: the
- * Terminate quotes what is left of the request (RFC 5040 section 4.8).
- */
-static void kt_test_read_source_goes(struct kunit *test)
+static const struct kw_read_req kt_whole_region = {
+	.sink_stag = 0xabcd01,
+	.sink_to = 0xfffffffffffff000ULL,
+	.size = KT_REGION_LEN,
+	.src_stag = KT_STAG(KT_READ_ONLY),
+	.src_to = KT_BASE(KT_READ_ONLY),
+};
+
+/* The peer asks for more than TCP takes, and reads nothing of it. */
+static struct kt_link *kt_blocked(struct kunit *test)
 {
 	struct kt_link *l = kt_link_new(test, &kt_responder, 0, 0);
 	struct kt_bytes o = kt_bytes_new(test, 4096);
-	const struct kw_read_req req = {
-		.sink_stag = 0xabcd01,
-		.sink_to = 0xfffffffffffff000ULL,
-		.size = KT_REGION_LEN,
-		.src_stag = KT_STAG(KT_READ_ONLY),
-		.src_to = KT_BASE(KT_READ_ONLY),
-	};
 	u8 body[KW_READ_REQ_LEN];
+
+	l->s.sock->sk->sk_sndbuf = 16384;
+	l->s.sock->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	kw_read_req_build(body, &kt_whole_region);
+	kt_send(&o, KW_RDMAP_READ_REQ, 1, 0, true, body, sizeof(body));
+	kt_peer_write(l, o.p, o.len);
+	KUNIT_ASSERT_TRUE(test, kt_until(kt_counted(l, KW_CNT_TX_BLOCKED)));
+	return l;
+}
+
+/*
+ * The right to read is withdrawn between two segments of a Read Response: the
+ * Terminate quotes what is left of the request (RFC 5040 section 4.8).
+ */
+static void kt_read_withdrawn(struct kunit *test,
+			      void (*withdraw)(struct kt_link *l), u16 code)
+{
+	const struct kw_read_req *req = &kt_whole_region;
+	struct kt_link *l = kt_blocked(test);
 	struct kw_read_req left;
 	struct kt_segment seg;
 	struct kw_term t;
 	u32 got = 0;
 
-	/* More than TCP takes while the far end reads nothing. */
-	l->s.sock->sk->sk_sndbuf = 16384;
-	l->s.sock->sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
-	kw_read_req_build(body, &req);
-	kt_send(&o, KW_RDMAP_READ_REQ, 1, 0, true, body, sizeof(body));
-	kt_peer_write(l, o.p, o.len);
-	KUNIT_ASSERT_TRUE(test, kt_until(kt_counted(l, KW_CNT_TX_BLOCKED)));
-	l->mem[KT_READ_ONLY].valid = false;
+	withdraw(l);
 	for (;;) {
 		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
 		if (!seg.ddp.tagged)
@@ -368,19 +378,57 @@ static void kt_test_read_source_goes(struct kunit *test)
 		got += seg.len;
 	}
 	KUNIT_EXPECT_GT(test, got, 0);
-	KUNIT_EXPECT_LT(test, got, req.size);
+	KUNIT_EXPECT_LT(test, got, req->size);
 	KUNIT_ASSERT_EQ(test, 0, kw_term_parse(seg.body, seg.len, &t));
-	KUNIT_EXPECT_EQ(test, kw_term_get_code(&t), KW_TERM_RDMAP_INV_STAG);
+	KUNIT_EXPECT_EQ(test, kw_term_get_code(&t), code);
 	KUNIT_ASSERT_TRUE(test, t.has_rdmap);
 	kw_ddp_parse(t.ddp_hdr, &seg.ddp);
 	KUNIT_EXPECT_EQ(test, seg.ddp.qn, KW_QN_READ_REQ);
 	KUNIT_EXPECT_EQ(test, seg.ddp.msn, 1);
 	kw_read_req_parse(t.rr_hdr, &left);
-	KUNIT_EXPECT_EQ(test, left.sink_stag, req.sink_stag);
-	KUNIT_EXPECT_EQ(test, left.src_stag, req.src_stag);
-	KUNIT_EXPECT_EQ(test, left.sink_to, req.sink_to + got);
-	KUNIT_EXPECT_EQ(test, left.src_to, req.src_to + got);
-	KUNIT_EXPECT_EQ(test, left.size, req.size - got);
+	KUNIT_EXPECT_EQ(test, left.sink_stag, req->sink_stag);
+	KUNIT_EXPECT_EQ(test, left.src_stag, req->src_stag);
+	KUNIT_EXPECT_EQ(test, left.sink_to, req->sink_to + got);
+	KUNIT_EXPECT_EQ(test, left.src_to, req->src_to + got);
+	KUNIT_EXPECT_EQ(test, left.size, req->size - got);
+}
+
+static void kt_withdraw_region(struct kt_link *l)
+{
+	l->mem[KT_READ_ONLY].valid = false;
+}
+
+static void kt_test_read_source_goes(struct kunit *test)
+{
+	kt_read_withdrawn(test, kt_withdraw_region, KW_TERM_RDMAP_INV_STAG);
+}
+
+/*
+ * Its transmit buffer is charged to the socket for as long. If that is not
+ * taken back, TCP warns when the socket is freed.
+ */
+static void kt_test_blocked_buffer(struct kunit *test)
+{
+	struct kt_link *l = kt_blocked(test);
+	struct kt_segment seg;
+	u32 got = 0;
+
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.tx.charged)));
+	KUNIT_EXPECT_EQ(test, l->s.tx.charged, l->s.tx.frag.size);
+	KUNIT_EXPECT_GE(test, l->s.tx.charged, l->s.tx.out_len);
+	while (got < KT_REGION_LEN) {
+		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
+		got += seg.len;
+	}
+	KUNIT_EXPECT_TRUE(test, kt_until(!READ_ONCE(l->s.tx.frag.page)));
+	KUNIT_EXPECT_EQ(test, l->s.tx.charged, 0);
+}
+
+static void kt_test_blocked_buffer_at_the_end(struct kunit *test)
+{
+	struct kt_link *l = kt_blocked(test);
+
+	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.tx.charged)));
 }
 
 static void kt_test_read_response(struct kunit *test)
@@ -678,6 +726,8 @@ static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE(kt_test_read_request),
 	KUNIT_CASE(kt_test_responses_alternate),
 	KUNIT_CASE(kt_test_read_source_goes),
+	KUNIT_CASE(kt_test_blocked_buffer),
+	KUNIT_CASE(kt_test_blocked_buffer_at_the_end),
 	KUNIT_CASE(kt_test_read_response),
 	KUNIT_CASE(kt_test_invalidate),
 	KUNIT_CASE_PARAM(kt_test_fault, kt_fault_gen_params),
