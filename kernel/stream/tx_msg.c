@@ -490,6 +490,14 @@ static void kw_read_resp_fail(struct kw_stream *s)
 	kw_stream_fail(s, KW_FAIL_REMOTE_ACCESS, true);
 }
 
+/* The queue pair's right to be read may have gone since the request came. */
+static bool kw_read_resp_refused(const struct kw_stream *s)
+{
+	return s->tx.msg == KW_MSG_READ_RESP && s->tx.m.tagged &&
+	       s->tx.m.left &&
+	       !(READ_ONCE(s->access) & IB_ACCESS_REMOTE_READ);
+}
+
 /**
  * kw_tx_pending() - whether there is something to frame, now or later
  * @s: stream
@@ -555,7 +563,8 @@ __hot bool kw_tx_frame(struct kw_stream *s, struct kw_tx_buf *buf)
 		kw_msg_local(s);
 		return true;
 	}
-	ret = kw_fpdu_build(s, buf, &s->tx.m);
+	ret = kw_read_resp_refused(s) ? -EACCES :
+					kw_fpdu_build(s, buf, &s->tx.m);
 	if (!ret)
 		return false;
 	/* If its source may not be read, a Terminate replaces the response. */

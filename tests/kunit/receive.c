@@ -403,6 +403,17 @@ static void kt_test_read_source_goes(struct kunit *test)
 	kt_read_withdrawn(test, kt_withdraw_region, KW_TERM_RDMAP_INV_STAG);
 }
 
+/* As ibv_modify_qp() withdraws it. */
+static void kt_withdraw_access(struct kt_link *l)
+{
+	WRITE_ONCE(l->s.access, IB_ACCESS_REMOTE_WRITE);
+}
+
+static void kt_test_read_right_goes(struct kunit *test)
+{
+	kt_read_withdrawn(test, kt_withdraw_access, KW_TERM_RDMAP_ACCESS);
+}
+
 /*
  * Its transmit buffer is charged to the socket for as long. If that is not
  * taken back, TCP warns when the socket is freed.
@@ -726,6 +737,7 @@ static struct kunit_case kt_receive_cases[] = {
 	KUNIT_CASE(kt_test_read_request),
 	KUNIT_CASE(kt_test_responses_alternate),
 	KUNIT_CASE(kt_test_read_source_goes),
+	KUNIT_CASE(kt_test_read_right_goes),
 	KUNIT_CASE(kt_test_blocked_buffer),
 	KUNIT_CASE(kt_test_blocked_buffer_at_the_end),
 	KUNIT_CASE(kt_test_read_response),
