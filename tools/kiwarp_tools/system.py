@@ -110,6 +110,9 @@ class KernelLog:
                 record = os.read(self.file, 8192).decode(errors="replace")
             except OSError:
                 break
+            # /dev/kmsg has no end. Where it is another file, as in some containers, that has.
+            if not record:
+                break
             found.append(record.partition(";")[2].split("\n")[0])
         return found
 

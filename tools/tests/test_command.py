@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kiwarp_tools import VERSION, cli, config
-from kiwarp_tools.system import Result, System
+from kiwarp_tools.system import KernelLog, Result, System
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
@@ -436,6 +436,14 @@ def test_a_value_of_the_file_that_is_no_text(system, capsys) -> None:
     system.device("kiwarp_eth0", "eth0")
     fails(system, capsys, "rtr: .* is not UTF-8", "up", "eth0")
     assert system.read("/sys/class/infiniband/kiwarp_eth0/settings/crc") == "1"
+
+
+def test_a_kernel_log_that_is_another_file_ends(monkeypatch) -> None:
+    records = [b"4,7,9,-;kiwarp: crc: \"2\" is not 0 to 1\n SUBSYSTEM=net\n", b""]
+    monkeypatch.setattr(os, "open", lambda name, flags: 77)
+    monkeypatch.setattr(os, "lseek", lambda file, offset, whence: 0)
+    monkeypatch.setattr(os, "read", lambda file, size: records.pop(0))
+    assert KernelLog().lines() == ['kiwarp: crc: "2" is not 0 to 1']
 
 
 def test_users_find_programs_of_administrators(monkeypatch) -> None:
