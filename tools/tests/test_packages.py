@@ -44,6 +44,12 @@ def test_services_come_back_when_a_removal_is_given_up(tmp_path) -> None:
     assert not commands(tmp_path, "postinst", "abort-upgrade", "0.1")
 
 
+def test_without_sections_no_interface_comes_once_more(tmp_path) -> None:
+    folder = with_file(tmp_path)
+    (folder / "kiwarp.conf").write_text("# [eth0]\n")
+    assert not commands(tmp_path, "postinst", "abort-remove")
+
+
 def test_a_purge_leaves_nothing(tmp_path) -> None:
     folder = with_file(tmp_path)
     (folder / ".kiwarp.conf.77").write_text("[eth0]\n")
