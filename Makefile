@@ -98,9 +98,10 @@ depmod = PATH="$$PATH:/usr/sbin:/sbin" depmod
 
 install: install-module install-provider install-tools
 
+# Kbuild takes a relative path to be below the kernel's headers.
 install-module: module
 	$(MAKE) -C $(KDIR) M=$(FARM) INSTALL_MOD_DIR=extra \
-		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+		$(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
 	$(if $(DESTDIR),,$(depmod) $(KVER))
 
 install-provider: provider

@@ -87,3 +87,15 @@ def test_the_scripts_build_for_what_guests_boot(tmp_path: Path) -> None:
 
 def test_whoever_names_headers_gets_them(tmp_path: Path) -> None:
     assert headers(tmp_path, "6.12.9", "6.12.9", KDIR="/elsewhere") == "/elsewhere"
+
+
+@pytest.mark.parametrize("destination, folder", [("stage", "{here}/stage"), ("./a/../b", "{here}/b"),
+                                                 ("/tmp/x", "/tmp/x"), ("", "")])
+def test_a_relative_destdir_is_below_this_folder(tmp_path: Path, destination: str, folder: str) -> None:
+    (tmp_path / "headers/include/config").mkdir(parents=True)
+    (tmp_path / "headers/include/config/kernel.release").write_text("6.12.9\n")
+    (tmp_path / "headers/Makefile").write_text("modules_install:\n\t@echo 'to [$(INSTALL_MOD_PATH)]'\n")
+    done = subprocess.run(["make", "-f", TOP / "Makefile", "-o", "module", "install-module", "depmod=true",
+                           f"KDIR={tmp_path}/headers", f"DESTDIR={destination}"], cwd=tmp_path,
+                          stdout=subprocess.PIPE, text=True, check=True)
+    assert f"to [{folder.format(here=tmp_path)}]" in done.stdout.splitlines()
