@@ -58,7 +58,17 @@ def not_loaded(system: System) -> Finding:
                            f"the package kiwarp-dkms has a module that DKMS signs with a key of this machine; {ENROL}")
         return Finding("module", WARNING, text, "if modprobe kiwarp says \"Key was rejected by service\" or "
                        f"\"Operation not permitted\": {ENROL}")
-    return Finding("module", NOTE, "it is installed, but not loaded", "kiwarp add loads it, or: modprobe kiwarp")
+    options = module_options(system)
+    given = f"; modprobe gives it {listing(options)}" if options else ""
+    return Finding("module", NOTE, f"it is installed, but not loaded{given}",
+                   "kiwarp add loads it, or: modprobe kiwarp; if that fails: journalctl -k -g kiwarp says why, and "
+                   "modprobe -c | grep 'options kiwarp' what it is loaded with")
+
+
+def module_options(system: System) -> list[str]:
+    """The parameters that files of modprobe.d have for it: with a wrong value it does not load."""
+    lines = (line.split(maxsplit=2) for line in system.run("modprobe", "-c").out.splitlines())
+    return [words[2] for words in lines if words[:2] == ["options", "kiwarp"] and len(words) > 2]
 
 
 def what_wants_signatures(system: System) -> str:

@@ -106,9 +106,12 @@ def require_interface(system: System, interface: str) -> None:
 def load_module(system: System) -> None:
     if system.exists("/sys/module/kiwarp"):
         return
+    log = system.kernel_log()
     result = system.run("modprobe", "kiwarp")
     if result.code:
-        raise Failure(f"the module does not load ({result.said}): kiwarp doctor says more")
+        # Of a wrong parameter modprobe knows only that there is one: "Invalid argument".
+        said = "; ".join([result.said, *module_lines(log)])
+        raise Failure(f"the module does not load ({said}): kiwarp doctor says more")
 
 
 def load_clients(system: System) -> None:
@@ -123,7 +126,7 @@ def add(system: System, interface: str, name: str, wanted: dict[str, str]) -> De
     """Add a device and set it up; if its settings can't be had there is none."""
     require_interface(system, interface)
     load_module(system)
-    log = KernelLog()
+    log = system.kernel_log()
     # Whether something is in the way is for the module to say: it waits for a device that is about to go, which looks
     # like any other from here.
     result = system.run("rdma", "link", "add", name, "type", "kiwarp", "netdev", interface)
@@ -187,14 +190,20 @@ def wire_port(system: System, name: str, port: int) -> int:
     return next((int(wire) for own, wire in pairs if own == str(port)), port)
 
 
+def module_lines(log: KernelLog) -> list[str]:
+    """The module's lines in the log, without its own name."""
+    # In that name the kernel logs, too, that the module is from elsewhere or not signed.
+    return [line.removeprefix("kiwarp: ") for line in log.lines()
+            if line.startswith("kiwarp: ") and "taint" not in line]
+
+
 def module_said(log: KernelLog) -> str:
-    """The module's last line in the log, without its own name."""
-    lines = [line for line in log.lines() if line.startswith("kiwarp: ")]
-    return lines[-1].removeprefix("kiwarp: ") if lines else ""
+    """The last of them."""
+    return (module_lines(log) or [""])[-1]
 
 
 def write(system: System, name: str, setting: str, value: str) -> None:
-    log = KernelLog()
+    log = system.kernel_log()
     try:
         system.path(f"{INFINIBAND}/{name}/settings/{setting}").write_text(f"{value}\n", encoding="utf-8")
     except UnicodeEncodeError as error:

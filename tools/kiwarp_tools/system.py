@@ -70,6 +70,9 @@ class System:
             return Result(124, err=f"{command[0]} did not end in {timeout:g} s")
         return Result(done.returncode, done.stdout, done.stderr)
 
+    def kernel_log(self) -> KernelLog:
+        return KernelLog()
+
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 

@@ -11,9 +11,17 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kiwarp_tools.system import Result, System  # noqa: E402
+from kiwarp_tools.system import KernelLog, Result, System  # noqa: E402
 
 SETTINGS = {"mpa_rev": "2", "crc": "1", "rtr": "write read", "port_map": "none"}
+
+
+class FakeLog(KernelLog):
+    def __init__(self, system: FakeSystem) -> None:
+        self.system = system
+
+    def lines(self) -> list[str]:
+        return self.system.log if "modprobe kiwarp" in self.system.commands[-1:] else []
 
 
 class FakeSystem(System):
@@ -38,6 +46,8 @@ class FakeSystem(System):
         self.other_runs_at = 3
         self.other: Callable[[], object] = lambda: None
         self.kernel = "6.12.1-test"
+        # What the kernel logs while modprobe runs.
+        self.log: list[str] = []
         self.write("/sys/module/kiwarp/version", "0.2")
         self.write("/sys/class/infiniband_verbs/abi_version", "6")
         self.write("/sys/class/misc/rdma_cm/dev", "10:1")
@@ -79,6 +89,9 @@ class FakeSystem(System):
 
     def release(self) -> str:
         return self.kernel
+
+    def kernel_log(self) -> KernelLog:
+        return FakeLog(self)
 
     def sleep(self, _seconds: float) -> None:
         self.slept += 1

@@ -57,13 +57,25 @@ def test_add_what_can_not_be(system, capsys) -> None:
 def test_add_when_rdma_or_modprobe_fails(system, capsys) -> None:
     system.answers["rdma link add"] = Result(1, err="error: Invalid argument")
     fails(system, capsys, "eth0: error: Invalid argument", "add", "eth0")
-    system.path("/sys/module/kiwarp/version").unlink()
-    for file in system.path("/sys/module/kiwarp/parameters").iterdir():
-        file.unlink()
-    system.path("/sys/module/kiwarp/parameters").rmdir()
-    system.path("/sys/module/kiwarp").rmdir()
+    no_module(system)
     system.answers["modprobe kiwarp"] = Result(1, err="modprobe: FATAL: Module kiwarp not found")
     fails(system, capsys, "the module does not load .*not found.*doctor", "add", "eth0")
+
+
+def no_module(system) -> None:
+    folder = system.path("/sys/module/kiwarp")
+    folder.rename(folder.with_name("gone"))
+
+
+def test_a_module_that_does_not_load_says_why(system, capsys) -> None:
+    no_module(system)
+    said = "modprobe: ERROR: could not insert 'kiwarp': Invalid argument"
+    system.answers["modprobe kiwarp"] = Result(1, err=said)
+    system.log = ["kiwarp: loading out-of-tree module taints kernel.", "eth0: link up"]
+    fails(system, capsys, rf"does not load \({said}\): kiwarp doctor", "add", "eth0")
+    system.log += ['kiwarp: module parameter: crc: "2" is not 0 or 1', "kiwarp: `2' invalid for parameter `crc'"]
+    fails(system, capsys, rf"does not load \({said}; module parameter: crc: \"2\" is not 0 or 1; `2' invalid for "
+          r"parameter `crc'\): kiwarp doctor", "add", "eth0")
 
 
 @pytest.mark.parametrize("words", [("add", "eth0"), ("del", "kiwarp0"), ("set", "kiwarp0", "crc=0"), ("up", "eth0"),

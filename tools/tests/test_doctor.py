@@ -85,6 +85,15 @@ def test_module(healthy) -> None:
     only(healthy, "module", WARNING, "Secure Boot is on", "mokutil --import")
 
 
+def test_module_with_options(healthy) -> None:
+    no_module(healthy)
+    only(healthy, "module", NOTE, "but not loaded", "journalctl -k -g kiwarp")
+    healthy.answers["modprobe -c"] = Result(0, "options kiwarpx a=1\noptions kiwarp crc=2 rtr=write,read\n"
+                                            "options kiwarp p2p=0\noptions kiwarp\nalias kiwarp kiwarp crc=3\n")
+    only(healthy, "module", NOTE, "not loaded; modprobe gives it crc=2 rtr=write,read and p2p=0",
+         "modprobe -c | grep 'options kiwarp'")
+
+
 def test_module_of_other_sources(healthy) -> None:
     healthy.write("/sys/module/kiwarp/srcversion", "D3A2CDC8BA2726826F50E9F")
     assert [f.text for f in found(healthy, "module")] == ["version 0.2 is loaded in Linux 6.12.1-test"]
