@@ -10,6 +10,12 @@ from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
 from .system import Failure, System, listing
 
 OLDEST = (6, 12)
+# As debian/kiwarp-dkms.dkms has them: for a kernel without them DKMS builds no module.
+OPTIONS = ("CONFIG_INFINIBAND", "CONFIG_INFINIBAND_ADDR_TRANS", "CONFIG_INFINIBAND_VIRT_DMA")
+# From this release on a real-time kernel has to have a lock of its own kind.
+RT_LOCK = (6, 18)
+RT_OPTION = "CONFIG_PREEMPT_RT_NEEDS_BH_LOCK"
+DEBIAN_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 SIG_ENFORCE = "/sys/module/module/parameters/sig_enforce"
@@ -94,14 +100,40 @@ def secure_boot(system: System) -> bool:
 def not_installed(system: System, release: str) -> Finding:
     text = f"it is not installed for the running kernel, Linux {release}"
     number = re.match(r"(\d+)\.(\d+)", release)
-    if number and (int(number[1]), int(number[2])) < OLDEST:
+    version = (int(number[1]), int(number[2])) if number else OLDEST
+    if version < OLDEST:
         return Finding("module", ERROR, text, "it needs Linux 6.12 or later: install one, and boot it")
+    missing = missing_options(system, release, version)
+    if missing:
+        what = "has no RDMA" if OPTIONS[0] in missing else "lacks what the module needs"
+        return Finding("module", ERROR, f"{text}, which {what}: it was built without {listing(missing)}",
+                       other_kernel(system))
     if not system.exists(f"/lib/modules/{release}/build"):
         return Finding("module", ERROR, text, f"install the kernel's headers: apt install linux-headers-{release}")
     if system.names("/var/lib/dkms/kiwarp"):
         return Finding("module", ERROR, text, f"dkms autoinstall -k {release}; what fails is in "
                        "/var/lib/dkms/kiwarp/*/build/make.log")
     return Finding("module", ERROR, text, "install the package kiwarp-dkms")
+
+
+def missing_options(system: System, release: str, version: tuple[int, int]) -> list[str]:
+    """Those that the running kernel was built without; none, if that can't be told."""
+    build = f"/lib/modules/{release}/build"
+    files = (f"/boot/config-{release}", f"{build}/.config", f"{build}/include/config/auto.conf")
+    text = next(filter(None, map(system.read, files)), "")
+    there = set(re.findall(r"^(CONFIG_\w+)=[ym]$", text, re.M))
+    if not there:
+        return []
+    needed = [*OPTIONS, RT_OPTION] if "CONFIG_PREEMPT_RT" in there and version >= RT_LOCK else OPTIONS
+    return [option for option in needed if option not in there]
+
+
+def other_kernel(system: System) -> str:
+    arch = DEBIAN_ARCHITECTURES.get(system.machine(), "")
+    if not arch:
+        return "boot a kernel that has it"
+    return (f"apt install linux-image-{arch} linux-headers-{arch} (Debian 12: linux-image-6.12-{arch} "
+            f"linux-headers-6.12-{arch}), and boot that kernel")
 
 
 def present(system: System, question: Question, found: list[devices.Device]) -> Iterator[Finding]:

@@ -83,6 +83,10 @@ class System:
         """The kernel's."""
         return os.uname().release
 
+    def machine(self) -> str:
+        """The processor's architecture, as the kernel names it."""
+        return os.uname().machine
+
     def environment(self, name: str) -> str:
         return os.environ.get(name, "")
 

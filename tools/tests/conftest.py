@@ -46,6 +46,7 @@ class FakeSystem(System):
         self.other_runs_at = 3
         self.other: Callable[[], object] = lambda: None
         self.kernel = "6.12.1-test"
+        self.processor = "x86_64"
         # What the kernel logs while modprobe runs.
         self.log: list[str] = []
         self.write("/sys/module/kiwarp/version", "0.2")
@@ -97,6 +98,9 @@ class FakeSystem(System):
         self.slept += 1
         if self.slept == self.other_runs_at:
             self.other()
+
+    def machine(self) -> str:
+        return self.processor
 
     def environment(self, name: str) -> str:
         return self.variables.get(name, "")

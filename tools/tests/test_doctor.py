@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from kiwarp_tools import cli, config, doctor
 from kiwarp_tools.findings import ERROR, NOTE, OK, WARNING, Finding, Question
 from kiwarp_tools.system import Result
+
+TOP = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -149,6 +152,50 @@ def test_module_that_is_not_installed(healthy) -> None:
     only(healthy, "module", ERROR, "not installed", "dkms autoinstall -k 6.12.1-test")
     healthy.kernel = "6.1.0-40-amd64"
     only(healthy, "module", ERROR, "not installed", "needs Linux 6.12 or later")
+
+
+ALL = "".join(f"{option}=y\n" for option in doctor.checks_kernel.OPTIONS)
+
+
+def test_options_that_the_module_needs_are_those_that_dkms_looks_for() -> None:
+    dkms = (TOP / "debian/kiwarp-dkms.dkms").read_text()
+    assert f'BUILD_EXCLUSIVE_CONFIG="{" ".join(doctor.checks_kernel.OPTIONS)}"' in dkms
+    assert doctor.checks_kernel.RT_OPTION in dkms
+
+
+@pytest.mark.parametrize("release, config, text", [
+    ("6.12.1-cloud-amd64", "CONFIG_NET=y\n# CONFIG_INFINIBAND is not set\n",
+     "which has no RDMA: it was built without CONFIG_INFINIBAND, CONFIG_INFINIBAND_ADDR_TRANS and"),
+    ("6.12.1-test", ALL.replace("CONFIG_INFINIBAND_VIRT_DMA=y", ""),
+     "which lacks what the module needs: it was built without CONFIG_INFINIBAND_VIRT_DMA"),
+    ("6.18.1-rt", f"{ALL}CONFIG_PREEMPT_RT=y\n", "it was built without CONFIG_PREEMPT_RT_NEEDS_BH_LOCK"),
+])
+def test_module_for_a_kernel_that_can_not_have_it(healthy, release, config, text) -> None:
+    no_module(healthy)
+    healthy.answers["modinfo -F version kiwarp"] = Result(1)
+    healthy.kernel = release
+    build = f"/lib/modules/{release}/build"
+    for file in (f"/boot/config-{release}", f"{build}/.config", f"{build}/include/config/auto.conf"):
+        healthy.write(file, config)
+        only(healthy, "module", ERROR, text, "apt install linux-image-amd64 linux-headers-amd64 (Debian 12: ")
+        healthy.path(file).unlink()
+    healthy.write(f"/boot/config-{release}", config)
+    healthy.processor = "aarch64"
+    only(healthy, "module", ERROR, text, "apt install linux-image-arm64 linux-headers-arm64 (Debian 12: ")
+    healthy.processor = "riscv64"
+    only(healthy, "module", ERROR, text, "boot a kernel that has it")
+
+
+@pytest.mark.parametrize("release, config", [
+    ("6.12.1-test", ALL.replace("=y", "=m")), ("6.12.1-test", ""), ("6.17.1-rt", f"{ALL}CONFIG_PREEMPT_RT=y\n"),
+    ("6.18.1-rt", f"{ALL}CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y\n"),
+])
+def test_module_for_a_kernel_that_can_have_it(healthy, release, config) -> None:
+    no_module(healthy)
+    healthy.answers["modinfo -F version kiwarp"] = Result(1)
+    healthy.kernel = release
+    healthy.write(f"/boot/config-{release}", config)
+    only(healthy, "module", ERROR, "not installed", f"apt install linux-headers-{release}")
 
 
 def test_no_device(healthy) -> None:
