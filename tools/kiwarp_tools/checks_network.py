@@ -8,7 +8,7 @@ from typing import Iterator, Optional, Sequence
 
 from . import devices
 from .findings import ERROR, NOTE, OK, WARNING, Finding, Question
-from .system import Failure, System
+from .system import Failure, System, listing
 
 NET = devices.NET
 # Ports that services use for TCP and for RDMA alike, of which one at a time can listen.
@@ -132,8 +132,13 @@ def route(system: System, question: Question, found: list[devices.Device]) -> It
     except Failure as failure:
         yield Finding("route", ERROR, str(failure), "ip route get ADDRESS has to name the device's interface")
         return
+    other = devices.on_interface(system, way)
     if way in [device.interface for device in found]:
         yield Finding("route", OK, f"the way to {question.peer} is {way}, which has a device")
+    elif other:
+        asked = listing([device.name for device in found]) or question.device
+        yield Finding("route", ERROR, f"the way to {question.peer} is {way}, which has {other.name}, not {asked}",
+                      f"use {other.name}, or another route")
     else:
         yield Finding("route", ERROR, f"the way to {question.peer} is {way}, which has no device",
                       f"kiwarp add {way}, or another route")

@@ -363,6 +363,17 @@ def test_route(healthy) -> None:
     only(healthy, "route", ERROR, "no route to 192.0.2.2", peer="192.0.2.2")
 
 
+def test_route_of_another_device(healthy) -> None:
+    healthy.interface("eth1", ifindex="4", iflink="4")
+    healthy.device("kiwarp1", "eth1")
+    healthy.answers["ip -j address show dev eth1"] = healthy.answers["ip -j address show dev eth0"]
+    for asked, name in (("kiwarp1", "kiwarp1"), ("eth1", "kiwarp1"), ("nothing", "nothing")):
+        only(healthy, "route", ERROR, f"the way to 192.0.2.2 is eth0, which has kiwarp0, not {name}", "use kiwarp0, or",
+             device=asked, peer="192.0.2.2")
+    assert not [f for f in found(healthy, "route", device="kiwarp0", peer="192.0.2.2") if f.level != OK]
+    assert not [f for f in found(healthy, "route", peer="192.0.2.2") if f.level != OK]
+
+
 def test_route_to_an_own_address(healthy) -> None:
     healthy.interface("lo", mtu="65536")
     healthy.answers["ip -j route get"] = Result(0, '[{"type":"local","dst":"192.0.2.1","dev":"lo"}]')
