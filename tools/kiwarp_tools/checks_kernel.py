@@ -142,7 +142,9 @@ def present(system: System, question: Question, found: list[devices.Device]) -> 
     elif not question.device:
         others = devices.rdma_names(system)
         also = f"; there is {listing(others)}, of another driver" if others else ""
-        text, advice = f"there is no device of Kiwarp{also}", "kiwarp add INTERFACE --persistent"
+        text, advice = f"there is no device of Kiwarp{also}", "kiwarp add INTERFACE"
+        if system.is_first_netns():
+            advice += " --persistent"
         # "rdma system set netns exclusive" clears it.
         if system.read(NETNS_MODE) == "N":
             text += "; RDMA devices of other network namespaces are not seen here (netns exclusive)"
@@ -151,6 +153,9 @@ def present(system: System, question: Question, found: list[devices.Device]) -> 
 
 
 def persistence(system: System, _question: Question, found: list[devices.Device]) -> Iterator[Finding]:
+    if not system.is_first_netns():
+        yield Finding("persistence", OK, f"{config.FILE} is not for the interfaces of this network namespace")
+        return
     try:
         found_in_file = config.contents(system)
     except Failure as failure:

@@ -45,6 +45,9 @@ def described(system: System, device: devices.Device) -> dict:
 
 def is_persistent(system: System, device: devices.Device) -> bool | None:
     """None if that is not known."""
+    if not system.is_first_netns():
+        # An interface of that name in the file is another one.
+        return False
     try:
         return bool(device.interface) and device.interface in config.contents(system).sections
     except Failure:
@@ -82,6 +85,9 @@ def report_none(args: argparse.Namespace) -> int:
 
 def changing_file(system: System, args: argparse.Namespace) -> ContextManager[None]:
     """From reading the file to writing it: nobody else may."""
+    if args.persistent and not system.is_first_netns():
+        raise Failure(f"{config.FILE} is for interfaces in the network namespace of process 1, which this is not: "
+                      "without --persistent")
     return config.locked(system) if args.persistent else nullcontext()
 
 

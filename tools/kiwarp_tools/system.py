@@ -94,9 +94,18 @@ class System:
         """The limit on locked memory in bytes; -1 for none."""
         return resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
 
+    def is_first_netns(self) -> bool:
+        """Whether the network namespace is that of process 1. systemd, udev and what /etc has about interfaces know
+        that one's only, while the files of a command that runs in another one are the same but for /sys: see
+        ip-netns(8). In a container process 1 is the container's. Only root may always see its namespace."""
+        try:
+            return os.readlink("/proc/self/ns/net") == os.readlink("/proc/1/ns/net")
+        except OSError:
+            return True
+
     def has_systemd(self) -> bool:
-        """Whether it runs, as sd_booted(3) finds out."""
-        return self.exists("/run/systemd/system")
+        """Whether it runs, as sd_booted(3) finds out, and knows the interfaces that are here."""
+        return self.exists("/run/systemd/system") and self.is_first_netns()
 
 
 class KernelLog:

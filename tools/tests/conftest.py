@@ -47,6 +47,7 @@ class FakeSystem(System):
         self.other: Callable[[], object] = lambda: None
         self.kernel = "6.12.1-test"
         self.processor = "x86_64"
+        self.first_netns = True
         # What the kernel logs while modprobe runs.
         self.log: list[str] = []
         self.write("/sys/module/kiwarp/version", "0.2")
@@ -101,6 +102,9 @@ class FakeSystem(System):
 
     def machine(self) -> str:
         return self.processor
+
+    def is_first_netns(self) -> bool:
+        return self.first_netns
 
     def environment(self, name: str) -> str:
         return self.variables.get(name, "")

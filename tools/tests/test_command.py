@@ -292,6 +292,41 @@ def test_systemd_is_told(system) -> None:
     assert system.commands[-1] == trigger
 
 
+def test_systemd_knows_no_interface_of_another_network_namespace(system, capsys) -> None:
+    system.path("/run/systemd/system").mkdir(parents=True)
+    system.write(config.FILE, "[eth0]")
+    system.answers["systemctl"] = Result(0)
+    system.first_netns = False
+    assert kiwarp(system, "add", "eth0") == 0
+    assert kiwarp(system, "show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["persistent"] is False
+    assert kiwarp(system, "set", "eth0", "crc=0") == 0
+    for words in (("add", "eth0"), ("set", "eth0", "crc=1"), ("del", "eth0"), ("del", "kiwarp_eth0")):
+        fails(system, capsys, "network namespace of process 1, which this is not", *words, "--persistent")
+    assert system.links and list(config.load(system)) == ["eth0"]
+    assert kiwarp(system, "del", "eth0") == 0
+    assert not system.links and not [line for line in system.commands if line.startswith(("systemctl", "udevadm"))]
+    # The service's own commands are for the namespace that they run in.
+    assert kiwarp(system, "up", "eth0") == 0 and system.links
+    assert kiwarp(system, "down", "eth0") == 0 and not system.links
+
+
+def test_the_network_namespace_is_compared_with_that_of_process_1(monkeypatch) -> None:
+    of = {"/proc/self/ns/net": "net:[4026531840]", "/proc/1/ns/net": "net:[4026531840]"}
+
+    def readlink(path: str) -> str:
+        if path not in of:
+            raise PermissionError
+        return of[path]
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    assert System().is_first_netns()
+    of["/proc/self/ns/net"] = "net:[4026532001]"
+    assert not System().is_first_netns() and not System().has_systemd()
+    del of["/proc/1/ns/net"]
+    assert System().is_first_netns()
+
+
 def test_a_device_that_a_list_lacks_goes_all_the_same(system) -> None:
     for missing in range(4):
         system.device("kiwarp0", "eth0")

@@ -250,6 +250,18 @@ def test_persistence_of_a_file_that_can_not_be_read(healthy) -> None:
     only(healthy, "persistence", WARNING, "could not be checked: /etc/rdma/kiwarp.conf: Is a directory")
 
 
+def test_persistence_in_another_network_namespace(healthy) -> None:
+    healthy.first_netns = False
+    for text in ("", "[eth0]\nname = other", "[eth1]"):
+        healthy.write(config.FILE, text)
+        assert [(f.level, f.text) for f in found(healthy, "persistence")] == [
+            (OK, "/etc/rdma/kiwarp.conf is not for the interfaces of this network namespace")]
+    healthy.remove("kiwarp0")
+    assert [f.advice for f in found(healthy, "devices")] == ["kiwarp add INTERFACE"]
+    healthy.first_netns = True
+    assert [f.advice for f in found(healthy, "devices")] == ["kiwarp add INTERFACE --persistent"]
+
+
 def test_verbs(healthy) -> None:
     healthy.path("/sys/class/misc/rdma_cm/dev").unlink()
     healthy.path("/sys/class/misc/rdma_cm").rmdir()

@@ -90,6 +90,8 @@ mistakes() {
 	ip link add far0 netns far type veth peer name far1 netns far
 	link_add far far far0
 	printf '\n[ve1]\n' >>$CONF
+	check_fails "another network namespace than process 1's: not persistent" 'namespace of process 1, which this is not' \
+		ip netns exec far kiwarp add far0 --persistent
 	start tcp - /usr/bin/python3 -c 'import socket, time
 s = socket.create_server(("", 7199)); time.sleep(600)'
 	wait_listen - 7199
