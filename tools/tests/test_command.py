@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +219,34 @@ def test_a_unit_s_name_is_for_the_shell(system, capsys) -> None:
     system.answers["systemctl -q is-active"] = Result(0)
     system.answers["systemctl stop"] = Result(1, err="Job failed")
     fails(system, capsys, r"journalctl -u 'kiwarp@br\\x2dlan.service'$", "del", "br-lan")
+
+
+def test_the_service_starts_before_what_waits_for_the_network() -> None:
+    unit = (TOP / "tools/kiwarp@.service").read_text()
+    before = [word for words in re.findall("^Before=(.*)$", unit, re.M) for word in words.split()]
+    assert before == ["network.target", "network-online.target"]
+
+
+MOUNT = """[Unit]
+Requires=kiwarp@br0.service
+After=kiwarp@br0.service network.target network-online.target
+Wants=network-online.target systemd-networkd.service systemd-networkd-wait-online.service
+[Mount]
+What=192.0.2.1:/
+Where=/mnt/kiwarp
+Type=nfs
+"""
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd")
+def test_a_mount_that_requires_the_service_makes_no_cycle(tmp_path) -> None:
+    unit = (TOP / "tools/kiwarp@.service").read_text()
+    (tmp_path / "kiwarp@.service").write_text(unit.replace("/usr/sbin/kiwarp", sys.executable))
+    (tmp_path / "mnt-kiwarp.mount").write_text(MOUNT)
+    done = subprocess.run(["systemd-analyze", "--man=no", "--recursive-errors=no", "verify", "mnt-kiwarp.mount"],
+                          env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("page", ["kiwarp.8", "kiwarp.conf.5"])
