@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-"""The maintainer scripts of the package kiwarp-tools, with a folder in the place of the system."""
+"""The maintainer scripts of the packages, with a folder in the place of the system."""
 from __future__ import annotations
 
 import subprocess
@@ -8,15 +8,15 @@ from pathlib import Path
 DEBIAN = Path(__file__).resolve().parent.parent.parent / "debian"
 
 
-def commands(root: Path, script: str, *words: str) -> list[str]:
-    """Run it; what it calls of systemd's programs, which do nothing here."""
-    for name in ("systemctl", "udevadm", "timeout"):
+def commands(root: Path, script: str, *words: str, package: str = "kiwarp-tools", **programs: str) -> list[str]:
+    """Run it; what it calls of systemd's programs, which do nothing here but what these lines of shell say."""
+    for name, line in {"systemctl": "", "udevadm": "", "timeout": "", **programs}.items():
         program = root / "bin" / name
         program.parent.mkdir(exist_ok=True)
-        program.write_text(f'#!/bin/sh\necho "{name} $*"\n')
+        program.write_text(f'#!/bin/sh\n{line}\necho "{name} $*"\n')
         program.chmod(0o755)
     (root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
-    text = (DEBIAN / f"kiwarp-tools.{script}").read_text()
+    text = (DEBIAN / f"{package}.{script}").read_text()
     for folder in ("/run/systemd", "/etc/rdma"):
         text = text.replace(folder, f"{root}{folder}")
     done = subprocess.run(["sh", "-c", text, script, *words], env={"PATH": f"{root}/bin:/usr/bin:/bin"},
@@ -55,3 +55,25 @@ def test_a_purge_leaves_nothing(tmp_path) -> None:
     (folder / ".kiwarp.conf.77").write_text("[eth0]\n")
     commands(tmp_path, "postrm", "purge")
     assert not folder.exists()
+
+
+LISTS = r"""[ "$1 $2" != "list-units --state=failed" ] || exec printf '%s loaded failed failed X\n' \
+    'kiwarp@eth0.service' 'kiwarp@br\x2dlan.service'
+"""
+
+
+def test_services_that_failed_for_want_of_the_module_start_when_it_is_built(tmp_path) -> None:
+    made = ["systemctl start kiwarp@eth0.service", r"systemctl start kiwarp@br\x2dlan.service"]
+    assert commands(tmp_path, "postinst", "configure", package="kiwarp-dkms", modinfo="", systemctl=LISTS) == made
+    # They fail once more, and the installation does not.
+    fails = f'{LISTS}echo "systemctl $*"; exit 1'
+    assert commands(tmp_path, "postinst", "configure", package="kiwarp-dkms", modinfo="", systemctl=fails) == made
+    assert not commands(tmp_path, "postinst", "configure", package="kiwarp-dkms", modinfo="", systemctl="exit 1")
+    # There is none for this kernel.
+    assert not commands(tmp_path, "postinst", "configure", package="kiwarp-dkms", modinfo="exit 1", systemctl=LISTS)
+    assert not commands(tmp_path, "postinst", "abort-remove", package="kiwarp-dkms", modinfo="", systemctl=LISTS)
+
+
+def test_the_module_is_built_before_services_start() -> None:
+    lines = (DEBIAN / "kiwarp-dkms.postinst").read_text().splitlines()
+    assert lines.index("#DEBHELPER#") < min(at for at, line in enumerate(lines) if "start_failed" in line)
