@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "pabi/layout.h"
 
@@ -42,6 +45,47 @@ TEST(Guard, RefusesEverythingElse) {
   EXPECT_FALSE(pabi::isKnownLibrary("/usr/lib/libibverbs.so.2.14.44.0"));
   EXPECT_FALSE(pabi::isKnownLibrary("/usr/bin/static-program"));
   EXPECT_FALSE(pabi::isKnownLibrary(""));
+}
+
+constexpr std::string_view kLine =
+    "7f0a1b2c3000-7f0a1b2d0000 r-xp 00005000 fd:01 4711                     ";
+
+TEST(Guard, FindsTheFileOfAMapping) {
+  const std::string line(kLine);
+  for (const char* file : {"/usr/lib/libibverbs.so.1.14.44.0", "/opt/my libraries/libibverbs.so.1",
+                           "/usr/lib/libibverbs.so.1.14.44.0 (deleted)", "/a  b (deleted) c", ""}) {
+    for (const char* end : {"\n", ""}) {
+      const std::string text = line + file + end;
+      EXPECT_EQ(pabi::mappedFile(text, 0x7f0a1b2c3000), file);
+      EXPECT_EQ(pabi::mappedFile(text, 0x7f0a1b2cffff), file);
+    }
+  }
+}
+
+TEST(Guard, TakesTheMappingOfTheAddressOnly) {
+  const std::string line = std::string(kLine) + "/usr/lib/libibverbs.so.1.14.44.0\n";
+  for (std::uintptr_t address : {0UL, 0x7f0a1b2c2fffUL, 0x7f0a1b2d0000UL, ~0UL}) {
+    EXPECT_EQ(pabi::mappedFile(line, address), std::nullopt) << std::hex << address;
+  }
+}
+
+TEST(Guard, TakesNoFileForMemoryWithoutOne) {
+  for (const char* line :
+       {"1000-2000 rw-p 00000000 00:00 0 \n", "1000-2000 rw-p 00000000 00:00 0\n",
+        "1000-2000 rw-p 00000000 00:00 0                          [heap]\n",
+        "1000-2000 rw-p 00000000 00:00 0                          [anon:code]\n", "1000-2000 rw-p",
+        "1000-2000 "}) {
+    EXPECT_EQ(pabi::mappedFile(line, 0x1800), "") << line;
+  }
+}
+
+TEST(Guard, TakesNothingFromOtherLines) {
+  for (const char* line :
+       {"", "\n", "1000", "1000-", "1000-2000", "1000 2000 r-xp", "1000-2000-3000 r-xp 0 0 0 /a",
+        "-1000-2000 r-xp 0 0 0 /a", " 1000-2000 r-xp 0 0 0 /a", "x-y r-xp 0 0 0 /a",
+        "0-fffffffffffffffff r-xp 0 0 0 /a", "/usr/lib/libibverbs.so.1.14.44.0"}) {
+    EXPECT_EQ(pabi::mappedFile(line, 0x1800), std::nullopt) << line;
+  }
 }
 
 TEST(Guard, KnowsTheInstalledLibrary) { EXPECT_TRUE(pabi::libraryIsKnown()); }

@@ -3,6 +3,9 @@
 // Loads the provider as libibverbs does, and lists the devices of a made-up sysfs; see
 // load_test.sh. Prints a line for each device: its name and its provider's.
 //
+// Given names of files, first does to them what an upgrade does while a program runs: the first
+// takes the place of the second, and the third, if there is one, goes.
+//
 // The functions below replace those of the C library: this machine's own RDMA devices, if it has
 // any, must not show, and the made-up ones need device files.
 #include <dlfcn.h>
@@ -47,7 +50,11 @@ __attribute__((visibility("default"))) int stat(const char* path, struct stat* r
 
 }  // extern "C"
 
-int main() {
+int main(int argc, char** argv) {
+  if ((argc > 2 && std::rename(argv[1], argv[2]) != 0) || (argc > 3 && std::remove(argv[3]) != 0)) {
+    std::perror("upgrade");
+    return 1;
+  }
   int count = 0;
   ibv_device** devices = ibv_get_device_list(&count);
   if (devices == nullptr) {
