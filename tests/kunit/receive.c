@@ -414,12 +414,30 @@ static void kt_test_read_right_goes(struct kunit *test)
 	kt_read_withdrawn(test, kt_withdraw_access, KW_TERM_RDMAP_ACCESS);
 }
 
-/*
- * Its transmit buffer is charged to the socket for as long. If that is not
- * taken back, TCP warns when the socket is freed.
- */
+/* What TCP has accounted for, of all sockets. */
+static long kt_tcp_memory(void)
+{
+	long pages = atomic_long_read(tcp_prot.memory_allocated);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		pages += *per_cpu_ptr(tcp_prot.per_cpu_fw_alloc, cpu);
+	return pages << PAGE_SHIFT;
+}
+
+/* What a socket has of that for its own buffers, or in reserve. */
+static long kt_sock_memory(const struct socket *sock)
+{
+	const struct sock *sk = sock->sk;
+
+	return READ_ONCE(sk->sk_wmem_queued) + sk_rmem_alloc_get(sk) +
+	       READ_ONCE(sk->sk_forward_alloc);
+}
+
+/* Its transmit buffer is charged to the socket for as long. */
 static void kt_test_blocked_buffer(struct kunit *test)
 {
+	long before = kt_tcp_memory();
 	struct kt_link *l = kt_blocked(test);
 	struct kt_segment seg;
 	u32 got = 0;
@@ -427,6 +445,10 @@ static void kt_test_blocked_buffer(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.tx.charged)));
 	KUNIT_EXPECT_EQ(test, l->s.tx.charged, l->s.tx.frag.size);
 	KUNIT_EXPECT_GE(test, l->s.tx.charged, l->s.tx.out_len);
+	KUNIT_EXPECT_TRUE(test, kt_until(kt_tcp_memory() - before ==
+					 kt_sock_memory(l->s.sock) +
+					 kt_sock_memory(l->peer) +
+					 l->s.tx.charged));
 	while (got < KT_REGION_LEN) {
 		KUNIT_ASSERT_EQ(test, 1, kt_peer_fpdu(l, &seg));
 		got += seg.len;
@@ -437,9 +459,13 @@ static void kt_test_blocked_buffer(struct kunit *test)
 
 static void kt_test_blocked_buffer_at_the_end(struct kunit *test)
 {
+	long before = kt_tcp_memory();
 	struct kt_link *l = kt_blocked(test);
 
 	KUNIT_EXPECT_TRUE(test, kt_until(READ_ONCE(l->s.tx.charged)));
+	test->priv = NULL;
+	kt_link_end(l);
+	KUNIT_EXPECT_TRUE(test, kt_until(kt_tcp_memory() == before));
 }
 
 static void kt_test_read_response(struct kunit *test)
