@@ -127,12 +127,13 @@ fio_ends() {
 }
 
 # fio_gives_up NAME [SECONDS]: its disk is gone for good, which it says, and ends. A disk that is
-# being removed has no bytes, and so no space.
+# being removed has no bytes, and so no space. Of what an NVMe host was about to send once more when its
+# controller was deleted the kernel says that the link has been severed (ENOLINK).
 fio_gives_up() {
 	until_true "${2:-60}" gone "${jobs[$1]}" || { echo "fio does not end"; return 1; }
 	await "$1"
 	cat "$fio_log"
-	grep -qE 'Input/output error|No such device|No space left on device' "$fio_log" &&
+	grep -qE 'Input/output error|No such device|No space left on device|Link has been severed' "$fio_log" &&
 		! grep -qiE 'verify failed|bad (header|magic)' "$fio_log"
 }
 
