@@ -675,6 +675,9 @@ static int kw_mr_invalidate_again(struct kw_device *dev, const void *pd,
 
 	rcu_read_lock();
 	mem = xa_load(&dev->mems, kw_stag_index(stag));
+	/* It may have been registered since, by the same key. */
+	if (mem && READ_ONCE(mem->valid))
+		mem = NULL;
 	if (mem && (mem->pd != pd || !mem->fast || READ_ONCE(mem->stag) != stag))
 		mem = NULL;
 	rcu_read_unlock();
