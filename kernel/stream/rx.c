@@ -312,7 +312,8 @@ static __hot void kw_rx_handled(struct kw_stream *s, u32 fpdus, u32 bytes,
 
 /*
  * An FPDU of which a part was staged: complete it, then handle it from the
- * stage. Returns whether the pass can go on.
+ * stage. While its length is not staged, rx.need is where that ends. Returns
+ * whether the pass can go on.
  */
 static bool kw_rx_staged(struct kw_stream *s)
 {
@@ -321,11 +322,13 @@ static bool kw_rx_staged(struct kw_stream *s)
 	u32 used;
 	int ret;
 
-	kw_stage_fill(s, tcp_inq(s->sock->sk), s->rx.need - s->rx.staged);
-	if (s->rx.staged < s->rx.need)
-		return false;
-	kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
-	ret = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	do {
+		kw_stage_fill(s, tcp_inq(s->sock->sk), s->rx.need - s->rx.staged);
+		if (s->rx.staged < s->rx.need)
+			return false;
+		kw_cursor_at_pages(&c, s->rx.stage, s->rx.staged);
+		ret = kw_rx_fpdu(s, &c, s->rx.staged, &used, &seg);
+	} while (!used && !ret);
 	kw_rx_handled(s, !!used, used, ret, &seg);
 	kw_stage_free(s);
 	return !ret;

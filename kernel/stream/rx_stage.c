@@ -42,13 +42,9 @@ bool kw_stage_needed(const struct kw_stream *s)
 	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
 	u32 need = s->rx.need;
 
-	/*
-	 * With no more than a marker and the length, the FPDU's own is not
-	 * known. Half of the buffer is for overhead (tcp_adv_win_scale).
-	 */
-	return need > KW_MARKER_LEN + KW_MPA_HDR_LEN &&
-	       (need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2 ||
-		tcp_under_memory_pressure(sk));
+	/* Half of the buffer is for overhead (tcp_adv_win_scale). */
+	return need > rcvbuf / 4 || sk_rmem_alloc_get(sk) > rcvbuf / 2 ||
+	       tcp_under_memory_pressure(sk);
 }
 
 /**

@@ -162,8 +162,8 @@ static void kt_test_random_pieces(struct kunit *test)
 }
 
 /*
- * TCP is short of memory, and an FPDU comes in two segments: with the first in
- * its queue, TCP may drop the second each time it comes.
+ * TCP is short of memory, and an FPDU comes in many segments: with one in its
+ * queue, TCP may drop the next each time it comes.
  */
 static void kt_test_memory_pressure(struct kunit *test)
 {
@@ -172,14 +172,17 @@ static void kt_test_memory_pressure(struct kunit *test)
 	long *mem = l->s.sock->sk->sk_prot->sysctl_mem;
 	const long before[] = { mem[0], mem[1] };
 	const u32 part = 50;
-	bool moved;
+	bool moved = true;
+	u32 i;
 
 	/* CPUs count what they have allocated by themselves: the sum may be 0. */
 	mem[0] = -1;
 	mem[1] = -1;
 	WRITE_ONCE(tcp_memory_pressure, 1);
-	kt_peer_write(l, d.o.p, part);
-	moved = kt_until(READ_ONCE(l->s.rx.staged) == part);
+	for (i = 0; i < part && moved; i++) {
+		kt_peer_write(l, d.o.p + i, 1);
+		moved = kt_until(READ_ONCE(l->s.rx.staged) == i + 1);
+	}
 	mem[0] = before[0];
 	mem[1] = before[1];
 	WRITE_ONCE(tcp_memory_pressure, 0);

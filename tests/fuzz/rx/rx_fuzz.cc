@@ -66,8 +66,7 @@ void checkWindow(const Config& config, shim::Tcp& tcp, QueuePair& qp) {
   }
   if (qp.ended) return;
   // Under pressure TCP may drop what comes behind anything that is left.
-  KW_CHECK(tcp_inq(tcp.sk()) <=
-           (config.pressure ? KW_MARKER_LEN + KW_MPA_HDR_LEN : config.rcvbuf / 2));
+  KW_CHECK(tcp_inq(tcp.sk()) <= (config.pressure ? 0 : config.rcvbuf / 2));
 }
 
 void feed(const Config& config, shim::Tcp& tcp, QueuePair& qp, const Bytes& stream, u32 seed) {
