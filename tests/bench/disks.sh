@@ -95,7 +95,10 @@ leave_iscsi() {
 	howto iser target-down
 }
 
-# use_nfs rdma|tcp: a file on a tmpfs. No client is to claim its locks again, so no grace is given.
+# No client is to claim its locks again. The kernel refuses to end what has ended by itself, after 10 s.
+end_grace() { echo Y >/proc/fs/nfsd/v4_end_grace || grep -q Y /proc/fs/nfsd/v4_end_grace; }
+
+# use_nfs rdma|tcp: a file on a tmpfs.
 use_nfs() {
 	local edit=''
 	[ "$1" = rdma ] || edit='s/proto=rdma,port=20049/proto=tcp/'
@@ -103,7 +106,7 @@ use_nfs() {
 		mount -t tmpfs -o size=$((NFS_FILE_MIB + 16))m none "$FOLDER" &&
 		dd if=/dev/zero of="$FOLDER/disk" bs=1M count=$NFS_FILE_MIB || return
 	grep -q "^$FOLDER " /etc/exports || howto nfs configure || return
-	howto nfs start && echo Y >/proc/fs/nfsd/v4_end_grace && edited "$edit" nfs mount
+	howto nfs start && end_grace && edited "$edit" nfs mount
 }
 
 leave_nfs() {
