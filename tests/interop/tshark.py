@@ -18,7 +18,9 @@ NOT_BY_PORT = ["-o", "tcp.try_heuristic_first:TRUE"]
 # A segment may be captured behind a later one where it was sent by another CPU.
 REORDER = ["-o", "tcp.reassemble_out_of_order:TRUE"]
 KIWARPS = "iwarp_rdma.terminate && ip.src == 10.1.0.1"
-SENT_AGAIN = "tcp.analysis.retransmission && tcp.len > 0 && ip.src == 10.1.0.1"
+# Wireshark takes no segment of less than the shortest FPDU for a part of one, and finds none behind it.
+SHORTEST_FPDU = 8
+SHORT = f"tcp.len > 0 && tcp.len < {SHORTEST_FPDU} && ip.src == 10.1.0.1"
 PORTS = ["tcp.srcport", "tcp.dstport"]
 LAYER = ["iwarp_rdma.term_layer"]
 # It has a field for each layer's types and codes, and one for what it does not know.
@@ -43,9 +45,9 @@ def fields(capture, frames_of, names):
     return [line.split("\t") for line in run.stdout.splitlines()]
 
 
-def sent_again(capture):
-    """Ports of Kiwarp's connections that TCP sent something of again, as it does to a peer that is slow."""
-    return {tuple(map(int, ports)) for ports in fields(capture, SENT_AGAIN, PORTS)}
+def cut_short(capture):
+    """Ports of connections of which TCP sent so short a segment, as into a window that is nearly closed."""
+    return {tuple(map(int, ports)) for ports in fields(capture, SHORT, PORTS)}
 
 
 def frames(capture):
@@ -73,11 +75,10 @@ def main():
         wanted = Counter(tuple(map(int, line.split())) for line in file)
     found = list(frames(sys.argv[1]))
     read = Counter(terminate for terminate, _, _ in found)
-    # Behind what was sent again Wireshark may not find the next FPDU: these need not be read.
-    again = sent_again(sys.argv[1])
-    lost = Counter({t: n for t, n in (wanted - read).items() if t[:2] in again})
+    short = cut_short(sys.argv[1])
+    lost = Counter({t: n for t, n in (wanted - read).items() if t[:2] in short})
     wanted -= lost
-    print(f"# {lost.total()} not read, on connections of which TCP sent something again")
+    print(f"# {lost.total()} not read, behind a segment of less than {SHORTEST_FPDU} bytes")
     for error in sorted({t[2:] for t in wanted | read}):
         want = Counter({t: n for t, n in wanted.items() if t[2:] == error})
         got = Counter({t: n for t, n in read.items() if t[2:] == error})
